@@ -1,0 +1,1 @@
+# The installed tree: programs, plugins, and the SDK (headers + find_package(gearbox)).
