@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -86,12 +87,23 @@ class Launcher {
 
 class WorkerPool {
  public:
+  /// Periods and limits that only tests and special installations change.
+  struct Timing {
+    milliseconds heartbeat{1000};       // between two looks at each worker; an idle one is pinged
+    milliseconds silent{10000};         // an idle worker that has not answered a ping for so long is killed
+    milliseconds backoff_first{200};    // before a worker is started again; doubled each time
+    milliseconds backoff_most{30000};
+    milliseconds stable{10000};         // ready for so long: the backoff begins anew
+    std::uint32_t start_tries = 5;      // starts in a row that never got ready, then the slot has failed
+    milliseconds stop_grace{3000};      // SIGTERM → SIGKILL
+  };
   struct Setup {
     boost::asio::io_context* io = nullptr;
     config::StateDir state;
     config::Snapshot config;         // limits, workers, envs, models
     std::shared_ptr<Launcher> launcher;
     std::filesystem::path shim;      // the worker_shim executable
+    Timing timing{};
   };
   /// Makes the input arena (fully allocated) and listens on the workers socket.
   /// Errors: no_space (how much was wanted, how much there is), io_error.

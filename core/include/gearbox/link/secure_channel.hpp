@@ -5,7 +5,7 @@
 //   client → server   kFinishBytes: secretstream header, sealed h
 //   then records both ways
 // h = generichash(name ‖ version ‖ server's static key ‖ all handshake bytes up to the server's ephemeral key); traffic keys =
-// generichash keyed with (e×s ‖ e×e) over h and a direction. Each side proves h in its first sealed record: a wrong static
+// generichash keyed with (e×s ‖ e×e) over h and a direction (docs/protocol.md has the bytes). Each side proves h in its first sealed record: a wrong static
 // key, a changed version or any changed byte shows there, before the client has sent anything secret.
 #pragma once
 
@@ -46,6 +46,18 @@ class SecureChannel {
   /// closed: the peer's end mark was met earlier.
   Outcome<void> open(ByteView sealed, ByteView additional, ByteSpan out);
 
+  /// The same records piece by piece, bit for bit, so that nobody has to hold a big one whole: begin, any number of parts
+  /// of any size (out as long as in; the same memory is allowed), end. `head` is the record's first byte, `tail` its last 16.
+  /// One record per direction at a time. What open_part() gives is not to be trusted before open_end() has agreed.
+  void seal_begin(ByteView additional, std::byte& head, bool last = false);
+  void seal_part(ByteView plain, ByteSpan out);
+  void seal_end(std::span<std::byte, kSealBytes - 1> tail);
+  /// Errors: closed, decrypt_failed (the channel is dead).
+  Outcome<void> open_begin(ByteView additional, std::byte head);
+  void open_part(ByteView sealed, ByteSpan out);
+  /// Errors: decrypt_failed.
+  Outcome<void> open_end(std::span<const std::byte, kSealBytes - 1> tail);
+
   /// True when the peer has marked its end: only then was nothing cut off.
   bool peer_finished() const;
 
@@ -67,6 +79,9 @@ class ClientHandshake {
     SecureChannel channel;
     std::array<std::byte, kFinishBytes> finish;  // to be sent first
   };
+  /// Do the first bytes of a reply (any number) look like one? A peer of another protocol is told apart before it has sent
+  /// a whole reply's worth. Errors: not_gearbox; unsupported_version.
+  static Outcome<void> look_at(ByteView first_bytes);
   /// Errors: wrong_server_key when the server cannot prove the pinned key (or a byte was changed on the way: the two cannot
   /// be told apart); unsupported_version; not_gearbox.
   Outcome<Done> read_reply(ByteView reply);
@@ -80,9 +95,13 @@ class ServerHandshake {
  public:
   explicit ServerHandshake(const ChannelKeys& keys);  // keeps a reference: keys outlive it
   ~ServerHandshake();
+  /// Do the first bytes of a hello (any number) look like one? Errors: not_gearbox (see read_hello).
+  static Outcome<void> look_at(ByteView first_bytes);
   /// Errors: not_gearbox (what the first bytes look like is said: "TLS", "HTTP"); unsupported_version.
   Outcome<std::array<std::byte, kReplyBytes>> read_hello(ByteView hello);
-  /// Errors: decrypt_failed.
+  /// What to send a client whose versions we do not speak, before closing: it names ours. Nobody can be sure who sent it.
+  static std::array<std::byte, kReplyBytes> refusal();
+  /// Errors: decrypt_failed (altered, replayed, or made for another server key).
   Outcome<SecureChannel> read_finish(ByteView finish);
 
  private:

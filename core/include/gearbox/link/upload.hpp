@@ -36,8 +36,9 @@ std::string_view name_of(UploadState state);
 /// The node's side. It knows only about bytes on the wire; where they go is the caller's.
 class UploadReceiver {
  public:
-  /// Checks the announcement against itself: sums, tensor specs, codec counts.
-  /// Errors: bad_input; too_large when wire_bytes or the plain bytes exceed `limit_bytes` (said before anything is received).
+  /// Checks the announcement against itself: sums, tensor specs, codec counts, names.
+  /// Errors: bad_input, bad_name; too_large when wire_bytes or the plain bytes exceed `limit_bytes` (said before anything is
+  /// received). The state is then `announced`; an upload of no bytes is complete at once.
   static Outcome<UploadReceiver> announce(wire::Submit submit, std::uint64_t limit_bytes);
 
   /// Which input and which of its wire bytes lie at the current offset; for the caller to find the place.
@@ -49,10 +50,14 @@ class UploadReceiver {
   Place place() const;
 
   /// Takes note of a chunk that arrived whole at `offset` with `bytes`.
-  /// Errors: bad_frame when `offset` is not where we are or the chunk crosses the end of an input; the upload stays usable.
+  /// Errors: bad_frame when `offset` is not where we are, the chunk is empty or crosses the end of an input, or nothing
+  /// is expected any more; the upload stays usable.
   Outcome<void> received(std::uint64_t offset, ByteView bytes);
+  /// When complete: compares the digest; the state is then `verifying`, and accepting is the caller's step.
   /// Errors: digest_mismatch (state failed).
   Outcome<void> verify();
+  /// Is `again` the same announcement, so that an upload may go on after a reconnect?
+  bool matches(const wire::Submit& again) const;
 
   void to(UploadState next);  // a step that the table above does not have ends the process: our own mistake
   UploadState state() const { return state_; }
@@ -62,6 +67,7 @@ class UploadReceiver {
 
  private:
   explicit UploadReceiver(wire::Submit submit) : submit_(std::move(submit)) {}
+  void skip_finished_inputs();
   wire::Submit submit_;
   UploadState state_ = UploadState::normal;
   std::uint64_t offset_ = 0;
@@ -79,9 +85,10 @@ class UploadSender {
     Bytes wire;
     std::vector<std::uint32_t> tile_bytes;  // empty: stored
   };
+  /// Precondition: the tiles of a coded input add up to its bytes, each of 1 to kMaxPayloadBytes.
   explicit UploadSender(std::vector<Input> inputs);
 
-  std::uint64_t wire_bytes() const;
+  std::uint64_t wire_bytes() const { return wire_bytes_; }
   std::string digest() const;
 
   /// Go on from `offset`, as the node told. Errors: bad_frame when it lies beyond the end or inside a tile.
@@ -90,11 +97,15 @@ class UploadSender {
     std::uint64_t offset = 0;
     ByteView bytes;
   };
-  bool finished() const;
-  Chunk next();  // at most kMaxPayloadBytes; precondition: not finished
+  bool finished() const { return offset_ == wire_bytes_; }
+  std::uint64_t offset() const { return offset_; }
+  /// One tile, or at most kTileBytes of a stored input; a view on the input. Precondition: not finished.
+  Chunk next();
 
  private:
+  void skip_finished_inputs();
   std::vector<Input> inputs_;
+  std::uint64_t wire_bytes_ = 0;
   std::size_t input_ = 0;
   std::size_t tile_ = 0;
   std::uint64_t in_input_ = 0;

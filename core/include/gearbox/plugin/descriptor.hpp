@@ -3,6 +3,7 @@
 
 #include <boost/version.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -69,6 +70,15 @@ template <class T>
 constexpr std::uint32_t count_of(const T& table) {
   return static_cast<std::uint32_t>(sizeof(table) / sizeof(table[0]));
 }
+
+/// For a plugin without options: GEARBOX_PLUGIN(..., ::gearbox::plugin::kNoOptions, make).
+struct NoOptions {
+  constexpr operator const OptionSpec*() const { return nullptr; }
+};
+inline constexpr NoOptions kNoOptions;
+constexpr std::uint32_t count_of(const NoOptions&) { return 0; }
+/// A plugin without options gives nullptr for its table.
+constexpr std::uint32_t count_of(std::nullptr_t) { return 0; }
 
 }  // namespace gearbox::plugin
 

@@ -38,6 +38,7 @@ struct Call {
   Instant taken{};
   std::vector<InputTensor> inputs;      // checked against the mappings
   ByteSpan grant;                       // where the answer's block and bytes go
+  std::size_t reserved = 0;             // bytes of the grant that are taken, the block's room included
 };
 
 /// One output: where its bytes are. When they already lie inside the call's grant they are not copied.
@@ -64,11 +65,14 @@ class WorkerEndpoint {
   /// Room for an output's bytes inside the grant (64-byte aligned), for models that write in place; empty when it does not fit.
   ByteSpan reserve(Call& call, std::size_t bytes);
 
-  /// Writes block and bytes into the grant and publishes the answer. Errors: result_too_large (nothing published: send a
-  /// failure instead).
+  /// Writes block and bytes into the grant and publishes the answer. Errors: result_too_large, bad_result (a tensor whose
+  /// name, shape and bytes do not fit, or too many); then nothing is published: send a failure instead.
   Outcome<void> answer(Call& call, const std::vector<OutputTensor>& outputs, std::chrono::nanoseconds run);
   /// `text` is cut to fit one line of 1,000 bytes.
   void fail(Call& call, const Error& error, std::chrono::nanoseconds run);
+
+  /// Has the node closed the attachment? Looks only; any thread.
+  bool node_gone() const;
 
  private:
   struct State;

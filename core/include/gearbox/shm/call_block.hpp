@@ -1,0 +1,62 @@
+// call_block.hpp: the block of a call or an answer: a header, one entry per tensor, a line of text. Written by one side,
+// copied once and checked by the other; offsets are checked against the arenas by whoever knows them (check_range).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gearbox/base/bytes.hpp"
+#include "gearbox/base/outcome.hpp"
+#include "gearbox/shm/layout.hpp"
+#include "gearbox/wire/tensor.hpp"
+
+namespace gearbox::shm {
+
+inline constexpr std::size_t kMaxTextBytes = 1000;   // one line
+inline constexpr std::size_t kTensorAlign = 64;      // bytes; of every tensor's start in an arena
+
+/// Where a tensor of a block lies.
+struct PlacedTensor {
+  wire::TensorSpec spec;
+  std::uint32_t item = 0;      // position in a list output
+  ArenaId arena{};
+  std::uint64_t offset = 0;    // bytes from the arena's start
+};
+
+struct Block {
+  std::vector<PlacedTensor> tensors;
+  std::uint32_t error = 0;     // an Errc in a failure, else 0
+  std::string text;            // printable, well-formed UTF-8, one line
+};
+
+/// Bytes that a block takes.
+constexpr std::uint64_t block_bytes(std::size_t tensors, std::size_t text_bytes) {
+  return sizeof(BlockHeader) + tensors * sizeof(TensorEntry) + text_bytes;
+}
+/// Room at the front of a grant for the largest block; the outputs' bytes follow it.
+inline constexpr std::uint64_t kAnswerBlockBytes =
+    (block_bytes(wire::kMaxTensors, kMaxTextBytes) + kTensorAlign - 1) / kTensorAlign * kTensorAlign;
+/// The grant for outputs of `bytes` in all: the block, and what aligning each tensor may cost.
+constexpr std::uint64_t grant_for(std::uint64_t bytes) {
+  return kAnswerBlockBytes + (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign + wire::kMaxTensors * kTensorAlign;
+}
+
+/// Writes a block to the front of `into`; the text is cut at kMaxTextBytes. Returns its length.
+/// Errors: bad_input for too many tensors or a name that does not fit; no_space when `into` is too short.
+Outcome<std::uint64_t> write_block(ByteSpan into, std::span<const PlacedTensor> tensors, std::uint32_t error,
+                                   std::string_view text);
+
+/// Reads the block that lies in the shared bytes `block`; every number is copied once and checked: counts, dtype, rank,
+/// shape against bytes, names. Errors: bad_frame, with what was wrong.
+Outcome<Block> read_block(ByteView block);
+
+/// Do `bytes` from `offset` lie inside an arena (or part of one) of `arena_bytes`? Errors: bad_frame.
+Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes);
+
+/// A line that people may read: cut, and escaped unless it is printable UTF-8.
+std::string one_line(std::string_view text);
+
+}  // namespace gearbox::shm

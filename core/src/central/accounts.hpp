@@ -1,0 +1,109 @@
+// accounts.hpp: users, their devices, and the nodes that may register: what central keeps on disk.
+//
+// SQLite in WAL mode at StateDir::central_db(): central and the command line have it open at the same time. After each
+// change that somebody was promised, a copy is kept beside it (FILE.backup); a file that turns out damaged is set aside
+// and the copy takes its place, so that accounts are never silently reset. An object belongs to one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/state_dir.hpp"
+#include "gearbox/base/ids.hpp"
+#include "gearbox/base/outcome.hpp"
+
+namespace gearbox::central {
+
+struct User {
+  std::string name;
+  std::uint32_t tenant = 0;            // 0 when added: a number of its own
+  std::uint32_t weight = 1;
+  std::vector<std::string> tasks{"*"}; // "*" = all
+  std::uint32_t max_requests = 0;      // at once; 0 = the node's default
+  std::uint64_t max_upload_bytes = 0;  // 0 = the node's default
+  std::int64_t created_unix_ms = 0;    // wall clock, for people only
+  bool disabled = false;
+  std::uint32_t devices = 0;           // enrolled and not revoked; filled by users()
+};
+
+struct Device {
+  PublicKey key;
+  std::string user;
+  std::string name;
+  std::int64_t created_unix_ms = 0;    // both for people only
+  std::int64_t last_seen_unix_ms = 0;  // 0: never
+  bool revoked = false;
+};
+
+struct NodeEntry {
+  PublicKey key;
+  std::string name;
+  std::int64_t created_unix_ms = 0;
+  bool removed = false;
+};
+
+enum class OnDamage { restore, refuse };  // central at its start restores; everybody else refuses
+
+class Accounts {
+ public:
+  /// Opens, or makes at first start (mode 0600). Errors: io_error; corrupt_data, which says what to do: the file is damaged
+  /// and (restore) there is no usable copy, or (refuse) central has to be started first; unsupported_version.
+  static Outcome<std::unique_ptr<Accounts>> open(const std::filesystem::path& file, OnDamage on_damage);
+  ~Accounts();
+
+  // --- users; each change: not_found when there is no such account
+  /// Slow (hashes). Errors: bad_name, bad_input (password, tasks), not_allowed (the name is taken).
+  Outcome<void> add_user(User user, std::string_view password);
+  Outcome<void> set_password(std::string_view name, std::string_view password);
+  Outcome<void> set_disabled(std::string_view name, bool disabled);
+  /// Also revokes the account's devices.
+  Outcome<void> remove_user(std::string_view name);
+  Outcome<std::vector<User>> users();
+  Outcome<std::optional<User>> user(std::string_view name);
+
+  /// Slow (hashes), and as slow for an account that does not exist.
+  /// Errors: auth_failed (unknown account or wrong password, the same answer); not_allowed (right password, but disabled).
+  Outcome<User> check_password(std::string_view name, std::string_view password);
+
+  // --- devices
+  /// Registers a device of an account whose password was checked. The same key again renames it; another key under the
+  /// same device name replaces, and revokes, the older one. Errors: bad_name; not_allowed (key revoked, or another account's).
+  Outcome<void> enrol(std::string_view user, std::string_view device, const PublicKey& key);
+  /// The account that a device with a proven key speaks for. Errors: auth_failed, which does not tell whether the account
+  /// exists; not_allowed when the account is disabled.
+  Outcome<User> login(std::string_view user, const PublicKey& key);
+  Outcome<std::vector<Device>> devices();
+  Outcome<void> revoke_device(const PublicKey& key);  // not_found
+  Outcome<void> saw_devices(const std::vector<std::pair<PublicKey, std::int64_t>>& last_seen_unix_ms);
+  /// Revoked keys and those of disabled accounts, newest revocation first, at most `limit`.
+  Outcome<std::vector<PublicKey>> revoked(std::size_t limit);
+
+  // --- nodes
+  /// Also brings a removed node back. Errors: bad_name; not_allowed (the name belongs to another key).
+  Outcome<void> add_node(std::string_view name, const PublicKey& key);
+  Outcome<void> remove_node(std::string_view name);  // not_found
+  Outcome<std::vector<NodeEntry>> nodes();           // removed ones too
+  /// Errors: auth_failed when no such node is registered, or it was removed.
+  Outcome<NodeEntry> node(const PublicKey& key);
+
+  /// Rises when another connection, of this process or another, has changed anything. Cheap.
+  Outcome<std::int64_t> version();
+
+ private:
+  struct State;
+  explicit Accounts(std::unique_ptr<State> state);
+  Outcome<void> keep_copy();
+  std::unique_ptr<State> state_;
+};
+
+/// Registers this host's own node, whose key lies in the state folder (made when missing): `broker up` calls it before it
+/// starts central. Errors: those of open() and add_node(); not_allowed when somebody removed it with `broker nodes remove`.
+Outcome<void> register_local_node(const config::StateDir& state, std::string_view name);
+
+}  // namespace gearbox::central

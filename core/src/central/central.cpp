@@ -1,0 +1,143 @@
+#include "central/central.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "central/server_state.hpp"
+#include "central/status.hpp"
+#include "gearbox/base/text.hpp"
+#include "serving/accept_loop.hpp"
+
+namespace gearbox::central {
+
+using net::FrameStream;
+
+namespace {
+
+constexpr milliseconds kHousekeeping{2'000};
+constexpr milliseconds kDrain{2'000};
+
+std::int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::vector<std::pair<PublicKey, std::int64_t>> take_last_seen(ServerState& state) {
+  const auto seen = std::exchange(state.last_seen_unix_ms, {});
+  return {seen.begin(), seen.end()};
+}
+
+/// Writes now and then when devices were last seen; a login itself costs no write.
+asio::awaitable<void> housekeep(std::shared_ptr<ServerState> state) {
+  while (!state->stopping) {
+    state->housekeeping.expires_after(kHousekeeping);
+    auto [cancelled] = co_await state->housekeeping.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (cancelled || state->last_seen_unix_ms.empty()) continue;
+    PasswordPool::Job job = [seen = take_last_seen(*state)](Accounts& accounts) {
+      if (Outcome<void> written = accounts.saw_devices(seen); !written) {
+        spdlog::warn("event=last_seen_not_written reason=\"{}\"", escaped(describe(written.error())));
+      }
+    };
+    // A full queue of passwords goes first: what was seen is then not written, which only people miss.
+    if (Outcome<void> taken = state->pool->submit("central", std::move(job)); !taken) {
+      spdlog::debug("event=last_seen_not_written reason=\"{}\"", describe(taken.error()));
+    }
+  }
+}
+
+}  // namespace
+
+struct Central::Running {
+  std::shared_ptr<ServerState> state;
+  std::shared_ptr<plugin::Transport> transport;
+  std::shared_ptr<serving::AcceptLoop> loop;
+};
+
+Central::Central(std::unique_ptr<Running> running) : running_(std::move(running)) {}
+
+Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
+  const config::Config& config = *setup.config;
+  std::set<std::string> tasks;
+  for (const auto& [name, task] : config.tasks) tasks.insert(name);
+  const Instant now = Clock::now();
+  Placement placement(setup.balancer, std::move(tasks), now, config.central.node_silent);
+  auto state = std::make_shared<ServerState>(setup.io->get_executor(), config.central, std::move(placement), now, wall_clock_ms());
+  state->config_digest = config.digest;
+  BOOST_OUTCOME_TRY(state->channel, link::load_or_make_channel_keys(setup.state.central_channel_key()));
+  BOOST_OUTCOME_TRY(state->signing, link::load_or_make_signing_keys(setup.state.central_signing_key()));
+  state->key_id = to_text(state->signing.public_key).substr(0, 16);
+  BOOST_OUTCOME_TRY(state->accounts, Accounts::open(setup.state.central_db(), OnDamage::restore));
+  BOOST_OUTCOME_TRY(state->pool, PasswordPool::start(setup.state.central_db(), config.central.password_checks_at_once));
+
+  BOOST_OUTCOME_TRY(plugin::Listening listening, setup.transport->listen(config.central.listen));
+  state->url = listening.url;
+  const std::uint64_t descriptors = serving::raise_descriptor_limit();
+  if (descriptors < std::uint64_t{config.central.max_connections} + 64) {
+    spdlog::warn("event=few_descriptors limit={} max_connections={} hint=\"raise the limit on open files\"", descriptors,
+                 config.central.max_connections);
+  }
+
+  serving::AcceptLoop::Setup accepting;
+  accepting.executor = state->executor;
+  accepting.listening = listening.descriptor;
+  accepting.accept = [transport = setup.transport](int descriptor) { return transport->accept(descriptor); };
+  accepting.full = [state] { return state->open.size() >= state->config.max_connections; };
+  accepting.accepted = [state](plugin::Connection connection) {
+    auto stream = FrameStream::adopt(state->executor, connection.descriptor, std::move(connection.peer));
+    if (!stream) {
+      spdlog::error("event=adopt_failed reason=\"{}\"", escaped(describe(stream.error())));
+      return;
+    }
+    state->open.insert(stream.value());
+    asio::co_spawn(state->executor, serve_connection(state, stream.value(), std::move(connection.peer_group)), asio::detached);
+  };
+  auto running = std::make_unique<Running>();
+  running->state = state;
+  running->transport = setup.transport;
+  BOOST_OUTCOME_TRY(running->loop, serving::AcceptLoop::start(std::move(accepting)));
+  asio::co_spawn(state->executor, housekeep(state), asio::detached);
+  return std::unique_ptr<Central>(new Central(std::move(running)));
+}
+
+Central::~Central() {
+  running_->loop->stop();
+  running_->state->stopping = true;
+  running_->state->housekeeping.cancel();
+  for (const auto& stream : std::exchange(running_->state->open, {})) stream->close();
+  running_->state->pool->stop();  // its threads post to the loop, which may end next
+}
+
+const std::string& Central::url() const { return running_->state->url; }
+
+std::array<std::byte, 32> Central::channel_key() const { return running_->state->channel.public_key; }
+
+boost::json::object Central::status() const {
+  return status_of(*running_->state, running_->loop->counters(), Clock::now());
+}
+
+void Central::stop(std::function<void()> stopped) {
+  ServerState& state = *running_->state;
+  if (std::exchange(state.stopping, true)) return;
+  running_->loop->stop();
+  state.housekeeping.cancel();
+  for (const auto& stream : state.nodes_open) stream->close();
+  if (const auto seen = take_last_seen(state); !seen.empty()) {
+    if (Outcome<void> written = state.accounts->saw_devices(seen); !written) {
+      spdlog::warn("event=last_seen_not_written reason=\"{}\"", escaped(describe(written.error())));
+    }
+  }
+  state.drained.expires_after(state.open.empty() ? milliseconds{0} : kDrain);
+  state.drained.async_wait([held = running_->state, stopped = std::move(stopped)](boost::system::error_code) {
+    for (const auto& stream : held->open) stream->close();  // who is still here has had its moment
+    stopped();
+  });
+}
+
+}  // namespace gearbox::central

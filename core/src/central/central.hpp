@@ -1,0 +1,58 @@
+// central.hpp: the role central: accounts, registry of nodes, placement, tickets.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/json/object.hpp>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "config/config.hpp"
+#include "config/state_dir.hpp"
+#include "gearbox/base/outcome.hpp"
+#include "gearbox/plugin/balancer.hpp"
+#include "gearbox/plugin/transport.hpp"
+
+namespace gearbox::central {
+
+/// The server on one strand of `io`, without signals and control socket: what run_central runs, and tests too.
+class Central {
+ public:
+  struct Setup {
+    boost::asio::io_context* io = nullptr;  // outlives the server
+    config::StateDir state;
+    config::Snapshot config;
+    std::shared_ptr<plugin::Transport> transport;  // for config.central.listen
+    std::shared_ptr<plugin::Balancer> balancer;
+  };
+  /// Opens keys and accounts, listens, accepts. Errors: those of their opening; io_error (address in use).
+  static Outcome<std::unique_ptr<Central>> start(Setup setup);
+  ~Central();  // io must have been stopped, or have run out of work after stop()
+
+  const std::string& url() const;  // with the real port
+  std::array<std::byte, 32> channel_key() const;
+  /// The facts behind `broker status`.
+  boost::json::object status() const;
+
+  /// Takes nobody new, lets go of the nodes, gives devices a moment to get their answers; then `stopped` is called.
+  void stop(std::function<void()> stopped);
+
+ private:
+  struct Running;
+  explicit Central(std::unique_ptr<Running> running);
+  std::unique_ptr<Running> running_;
+};
+
+struct CentralSetup {
+  config::StateDir state;
+  config::Snapshot snapshot;
+};
+
+/// The process: plugins, server, control socket; returns the exit code after SIGTERM or SIGINT.
+/// Errors: whatever keeps it from starting.
+Outcome<int> run_central(CentralSetup setup);
+
+}  // namespace gearbox::central

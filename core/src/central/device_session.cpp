@@ -1,0 +1,114 @@
+// A device that is logged in: "where is task T?", the answer with a ticket, the end.
+#include <spdlog/spdlog.h>
+
+#include <optional>
+#include <utility>
+
+#include "central/frames.hpp"
+#include "central/server_state.hpp"
+#include "gearbox/base/stop_point.hpp"
+#include "gearbox/base/text.hpp"
+#include "gearbox/link/ticket.hpp"
+#include "gearbox/wire/messages.hpp"
+
+namespace gearbox::central {
+
+using net::FrameStream;
+
+namespace {
+
+constexpr std::size_t kMaxLastSeen = 65536;  // keys noted between two writes; more are not noted, which only people miss
+
+wire::Located located(ServerState& state, const NodeState& node, const std::string& task, const User& user,
+                      const PublicKey& device) {
+  wire::Ticket ticket;
+  ticket.device = device;
+  ticket.user = user.name;
+  ticket.tenant = user.tenant;
+  ticket.weight = user.weight;
+  ticket.max_requests = user.max_requests;
+  ticket.max_upload_bytes = user.max_upload_bytes;
+  ticket.tasks = {task};  // a right to what was asked for, nothing else
+  ticket.node = to_text(node.key);
+  ticket.expires_unix_ms = state.time.unix_ms(Clock::now()) + state.config.ticket_ttl.count();
+  ticket.key_id = state.key_id;
+  wire::Located answer;
+  answer.node = node.name;
+  answer.addresses = node.report.addresses;
+  answer.node_key = node.report.channel_key;
+  answer.ticket = link::sign_ticket(state.signing, ticket);
+  answer.ticket_ttl_ms = static_cast<std::uint32_t>(state.config.ticket_ttl.count());
+  return answer;
+}
+
+/// Errors: those of Placement::place and Accounts::login (revoked or disabled since the login).
+Outcome<wire::Located> locate(ServerState& state, std::string_view json, const User& user, const PublicKey& device,
+                              std::int64_t login_version) {
+  BOOST_OUTCOME_TRY(const auto asked, wire::parse<wire::Locate>(json));
+  BOOST_OUTCOME_TRY(const std::int64_t version, state.accounts->version());
+  std::optional<User> fresh;
+  if (version != login_version) {
+    BOOST_OUTCOME_TRY(fresh, state.accounts->login(user.name, device));
+  }
+  const User& current = fresh ? *fresh : user;
+  const Instant begun = Clock::now();
+  BOOST_OUTCOME_TRY(const NodeState* node, state.placement.place(state.registry, asked.task, current, begun));
+  spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}", asked.task,
+               current.name, to_text(device).substr(0, 16), node->name, node->report.queued, node->report.running,
+               node->offered, state.config.balancer);
+  return located(state, *node, asked.task, current, device);
+}
+
+}  // namespace
+
+asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream, User user,
+                                   PublicKey device) {
+  const Outcome<std::int64_t> version = state->accounts->version();
+  if (!version) {
+    co_await refuse(stream, version.error(), 0);
+    co_return;
+  }
+  if (state->last_seen_unix_ms.size() < kMaxLastSeen) {
+    state->last_seen_unix_ms[device] = state->time.unix_ms(Clock::now());
+  }
+  wire::HelloOk welcome;
+  welcome.name = "central";
+  welcome.idle_ms = static_cast<std::uint32_t>(state->config.idle.count());
+  std::string welcome_text = wire::to_json(welcome);
+  Outcome<void> sent = co_await send(stream, wire::FrameType::hello_ok, RequestId{}, std::move(welcome_text));
+
+  while (sent && !state->stopping) {
+    Outcome<wire::Frame> frame = co_await read_small(stream, state->config.idle, kStrangerJsonBytes);
+    if (!frame) {
+      if (frame.error().code == Errc::frame_too_large) co_await refuse(stream, frame.error(), 0);
+      break;  // closed, idle for too long, and malformed all end here
+    }
+    const RequestId request = frame.value().header.request;
+    if (frame.value().header.type == wire::FrameType::ping) {
+      sent = co_await send(stream, wire::FrameType::pong, request, std::string());
+      continue;
+    }
+    if (frame.value().header.type != wire::FrameType::locate) continue;  // of a later version
+
+    Outcome<wire::Located> answer = locate(*state, frame.value().json, user, device, version.value());
+    if (answer) {
+      stop_point("central.located");
+      std::string text = wire::to_json(answer.value());
+      sent = co_await send(stream, wire::FrameType::located, request, std::move(text));
+      ++state->counters.located;
+      break;  // it has all it needs: the connection is given to the next one
+    }
+    ++state->counters.not_located;
+    if (state->stranger_log.allows(Clock::now())) {
+      spdlog::info("event=not_located user={} device={} reason=\"{}\"{}", user.name, to_text(device).substr(0, 16),
+                   escaped(describe(answer.error())), state->stranger_log.note());
+    }
+    if (request.is_nil()) {  // an answer about the connection, which then ends
+      co_await refuse(stream, answer.error(), retry_after_ms(answer.error()));
+      break;
+    }
+    sent = co_await send_error(stream, request, answer.error(), retry_after_ms(answer.error()));
+  }
+}
+
+}  // namespace gearbox::central

@@ -1,0 +1,148 @@
+#include "central/placement.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <utility>
+
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::central {
+
+namespace {
+
+const wire::TaskReport* task_of(const NodeState& node, std::string_view task) {
+  const auto& tasks = node.report.tasks;
+  const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const auto& entry) { return entry.name == task; });
+  return found == tasks.end() ? nullptr : &*found;
+}
+
+/// What one model of a task ("name" or "name@version") has on a node, all matching versions together.
+struct Share {
+  std::uint32_t workers = 0;
+  std::uint64_t step_p95_us = 0;
+};
+
+Share share_of(const wire::NodeReport& report, std::string_view model) {
+  const std::size_t at = model.find('@');
+  const std::string_view name = model.substr(0, at);
+  const std::string_view version = at == std::string_view::npos ? std::string_view() : model.substr(at + 1);
+  Share share;
+  for (const wire::ModelReport& entry : report.models) {
+    if (entry.name != name || (!version.empty() && entry.version != version)) continue;
+    share.workers += entry.workers;
+    share.step_p95_us = std::max(share.step_p95_us, entry.step_p95_us);
+  }
+  return share;
+}
+
+plugin::CandidateView view_of(const NodeState& node, const wire::TaskReport& task) {
+  plugin::CandidateView view{};
+  view.id = node.id;
+  view.queued = node.report.queued > std::numeric_limits<std::uint32_t>::max() - node.offered
+                    ? std::numeric_limits<std::uint32_t>::max()
+                    : node.report.queued + node.offered;
+  view.running = node.report.running;
+  std::uint32_t scarcest = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t p95_us = 0;
+  for (const std::string& model : task.models) {
+    const Share share = share_of(node.report, model);
+    scarcest = std::min(scarcest, share.workers);
+    p95_us += std::min<std::uint64_t>(share.step_p95_us, 3'600'000'000ULL);
+  }
+  view.capacity = task.models.empty() ? 1 : std::max(1U, scarcest);
+  view.step_p95 = std::chrono::microseconds(static_cast<std::int64_t>(p95_us));
+  return view;
+}
+
+/// Why a node that knows the task cannot run it now: "node-1: model 'reader@4' has no ready worker".
+std::string obstacle(const Registry& registry, const NodeState& node, const wire::TaskReport& task, Instant now) {
+  const std::string name = node.name + ": ";
+  if (!node.connected) return name + "not connected";
+  if (!registry.alive(node, now)) {
+    return name + "silent for " + std::to_string(elapsed(node.last_report, now).count() / 1000) + " ms";
+  }
+  if (node.report.draining) return name + "is being drained";
+  for (const std::string& model : task.models) {
+    if (share_of(node.report, model).workers == 0) return name + "model '" + escaped(model) + "' has no ready worker";
+  }
+  return name + "not ready";
+}
+
+}  // namespace
+
+bool may_use(const User& user, std::string_view task) {
+  return std::any_of(user.tasks.begin(), user.tasks.end(), [&](const auto& allowed) { return allowed == "*" || allowed == task; });
+}
+
+Placement::Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::string> configured_tasks, Instant started,
+                     milliseconds settle)
+    : balancer_(std::move(balancer)), configured_tasks_(std::move(configured_tasks)), started_(started), settle_(settle) {}
+
+Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view task, const User& user, Instant now) {
+  BOOST_OUTCOME_TRY(check_name("task", task));
+  std::vector<plugin::CandidateView> candidates;
+  std::vector<std::pair<const NodeState*, const wire::TaskReport*>> knowing;
+  std::set<std::string> known = configured_tasks_;
+  for (const auto& [key, node] : registry.nodes()) {
+    for (const wire::TaskReport& entry : node.report.tasks) known.insert(entry.name);
+    const wire::TaskReport* entry = task_of(node, task);
+    if (entry == nullptr) continue;
+    knowing.emplace_back(&node, entry);
+    if (entry->ready && registry.alive(node, now) && !node.report.draining) candidates.push_back(view_of(node, *entry));
+  }
+  const std::string quoted = "'" + std::string(task) + "'";
+
+  if (!known.contains(std::string(task))) {
+    if (now - started_ < settle_) {
+      return Error{Errc::no_node, "central has just started and no node has reported task " + quoted + " yet: try again"};
+    }
+    // Only names that this account may use are suggested: the others are none of its business.
+    std::vector<std::string> usable;
+    std::copy_if(known.begin(), known.end(), std::back_inserter(usable), [&](const auto& name) { return may_use(user, name); });
+    const std::string_view near = nearest(task, usable);
+    return Error{Errc::unknown_task, "no node knows a task " + quoted +
+                                         (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
+  }
+  if (!may_use(user, task)) {
+    return Error{Errc::not_allowed, "task " + quoted + " is not among those of the account '" + user.name + "'"};
+  }
+  if (candidates.empty()) {
+    std::string detail = "no node can do task " + quoted + " now";
+    for (const auto& [node, entry] : knowing) detail += "; " + obstacle(registry, *node, *entry, now);
+    if (knowing.empty()) detail += ": no node has reported it";
+    return Error{Errc::no_node, escaped(detail, 1024)};
+  }
+
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  plugin::RequestView request{};
+  request.task = task;
+  request.tenant = user.tenant;
+  BOOST_OUTCOME_TRY(const plugin::CandidateId chosen, pick(request, candidates, now));
+  for (const auto& [node, entry] : knowing) {
+    if (node->id != chosen) continue;
+    registry.offered(chosen);
+    return node;
+  }
+  return Error{Errc::internal, "the chosen node is gone"};
+}
+
+Outcome<plugin::CandidateId> Placement::pick(const plugin::RequestView& request,
+                                             const std::vector<plugin::CandidateView>& candidates, Instant now) {
+  // A plugin's throw or invalid answer is its fault, not the device's: counted, and the first of the least loaded serves.
+  try {
+    Outcome<plugin::CandidateId> picked = balancer_->pick(request, candidates, now);
+    if (!picked && picked.error().code == Errc::overloaded) return picked;
+    const bool valid = picked && std::any_of(candidates.begin(), candidates.end(),
+                                             [&](const auto& candidate) { return candidate.id == picked.value(); });
+    if (valid) return picked;
+  } catch (const std::exception&) {  // counted below like any other fault
+  } catch (...) {
+  }
+  ++faults_;
+  return std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+           return std::uint64_t{a.queued} + a.running < std::uint64_t{b.queued} + b.running;
+         })->id;
+}
+
+}  // namespace gearbox::central

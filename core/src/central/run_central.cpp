@@ -1,0 +1,56 @@
+#include <boost/asio/io_context.hpp>
+#include <spdlog/spdlog.h>
+
+#include "central/central.hpp"
+#include "gearbox/base/text.hpp"
+#include "plugin_host/plugin_host.hpp"
+#include "serving/control.hpp"
+#include "serving/stop_signals.hpp"
+
+namespace gearbox::central {
+
+namespace {
+
+Outcome<boost::json::object> control(const Central& server, std::string_view command) {
+  if (command == "status") return server.status();
+  return Error{Errc::not_found, "central knows no command '" + escaped(command, kMaxNameBytes) + "': there are ping and status"};
+}
+
+}  // namespace
+
+Outcome<int> run_central(CentralSetup setup) {
+  boost::asio::io_context io;
+  const config::Config& config = *setup.snapshot;
+  plugin_host::HostPaths paths;
+  paths.shipped = plugin_host::shipped_plugins();
+  paths.dropped = config.plugins.folder;
+  paths.copies = setup.state.plugin_copies();
+  paths.checker = plugin_host::own_executable();
+  BOOST_OUTCOME_TRY(const auto plugins, plugin_host::PluginHost::open(paths, config.plugins));
+
+  Central::Setup server_setup;
+  server_setup.io = &io;
+  server_setup.state = setup.state;
+  server_setup.config = setup.snapshot;
+  BOOST_OUTCOME_TRY(server_setup.transport, plugins->transport_for(config.central.listen));
+  BOOST_OUTCOME_TRY(server_setup.balancer, plugins->balancer(config.central.balancer));
+  BOOST_OUTCOME_TRY(const auto server, Central::start(std::move(server_setup)));
+
+  serving::ControlHandler handler = [&server](std::string_view command, const boost::json::object&) {
+    return control(*server, command);
+  };
+  BOOST_OUTCOME_TRY(auto controls,
+                    serving::ControlServer::start(io.get_executor(), setup.state.central_socket(), std::move(handler)));
+  const auto stop = [&] {
+    spdlog::info("event=stopping role=central");
+    server->stop([&io] { io.stop(); });
+  };
+  const serving::StopSignals signals(io.get_executor(), stop, [&io] { io.stop(); });
+  spdlog::info("event=ready role=central listen={} key={}", server->url(), to_hex(server->channel_key()));
+  io.run();
+  controls.reset();
+  spdlog::info("event=stopped role=central");
+  return 0;
+}
+
+}  // namespace gearbox::central

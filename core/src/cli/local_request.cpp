@@ -1,0 +1,181 @@
+#include "cli/local_request.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "gearbox/link/keys.hpp"
+#include "gearbox/link/upload.hpp"
+#include "gearbox/net/frame_stream.hpp"
+#include "supervisor/control_client.hpp"
+
+namespace gearbox::cli {
+
+namespace asio = boost::asio;
+using net::FrameStream;
+using wire::FrameType;
+
+namespace {
+
+/// One conversation with the node. Lives as long as its coroutine.
+struct Conversation {
+  std::shared_ptr<FrameStream> stream;
+  wire::Submit submit;
+  link::UploadSender sender;
+  RequestId request;
+  Instant deadline;
+
+  milliseconds left() const {
+    return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
+  }
+  wire::FrameHeader header(FrameType type) const {
+    wire::FrameHeader out;
+    out.type = type;
+    out.request = request;
+    out.remaining_ms = static_cast<std::uint32_t>(std::min<std::int64_t>(left().count(), wire::kNoDeadline - 1));
+    return out;
+  }
+};
+
+/// The next frame that is about us; pings are answered on the way.
+asio::awaitable<Outcome<wire::Frame>> next_frame(std::shared_ptr<Conversation> talk) {
+  for (;;) {
+    Outcome<wire::Frame> frame = co_await FrameStream::read_frame(talk->stream, talk->left());
+    if (!frame) co_return frame.error();
+    const FrameType type = frame.value().header.type;
+    if (type == FrameType::error) {
+      Outcome<wire::ErrorMessage> message = wire::parse<wire::ErrorMessage>(frame.value().json);
+      if (!message) co_return message.error();
+      co_return wire::to_error(message.value());
+    }
+    if (type != FrameType::ping) co_return frame;
+    wire::FrameHeader pong;
+    pong.type = FrameType::pong;
+    Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, pong, std::string(), ByteView{}, talk->left());
+    if (!sent) co_return sent.error();
+  }
+}
+
+asio::awaitable<Outcome<void>> log_in(std::shared_ptr<Conversation> talk) {
+  wire::Hello hello;
+  hello.role = "local";
+  hello.agent = "broker " GEARBOX_VERSION;
+  wire::FrameHeader header;
+  header.type = FrameType::hello;
+  std::string json = wire::to_json(hello);
+  Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, header, std::move(json), ByteView{}, talk->left());
+  if (!sent) co_return sent.error();
+  Outcome<wire::Frame> answer = co_await next_frame(talk);
+  if (!answer) co_return answer.error();
+  if (answer.value().header.type != FrameType::hello_ok) co_return Error{Errc::bad_frame, "the node's first answer is no hello_ok"};
+  co_return done();
+}
+
+/// Announces, waits for the node's offset, sends what it has not got.
+asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
+  std::string json = wire::to_json(talk->submit);
+  const wire::FrameHeader announced = talk->header(FrameType::submit);
+  Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, announced, std::move(json), ByteView{}, talk->left());
+  if (!sent) co_return sent.error();
+  Outcome<wire::Frame> at = co_await next_frame(talk);
+  if (!at) co_return at.error();
+  if (at.value().header.type != FrameType::upload_at) co_return Error{Errc::bad_frame, "the node did not say where to begin"};
+  BOOST_OUTCOME_CO_TRY(talk->sender.seek(at.value().header.offset));
+  while (!talk->sender.finished()) {
+    const link::UploadSender::Chunk chunk = talk->sender.next();
+    wire::FrameHeader header = talk->header(FrameType::upload_data);
+    header.offset = chunk.offset;
+    Outcome<void> written = co_await FrameStream::write_frame(talk->stream, header, std::string(), chunk.bytes, talk->left());
+    if (!written) {
+      // What the node said before it hung up tells more than the broken pipe.
+      Outcome<wire::Frame> reason = co_await next_frame(talk);
+      if (!reason && reason.error().code != Errc::closed && reason.error().code != Errc::io_error) co_return reason.error();
+      co_return written.error();
+    }
+  }
+  co_return done();
+}
+
+asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk) {
+  LocalAnswer answer;
+  answer.request = talk->request;
+  bool described = false;
+  for (;;) {
+    Outcome<wire::Frame> frame = co_await next_frame(talk);
+    if (!frame) co_return frame.error();
+    const wire::FrameHeader& header = frame.value().header;
+    if (header.request != talk->request) continue;
+    if (header.type == FrameType::result) {
+      Outcome<wire::ResultMessage> result = wire::parse<wire::ResultMessage>(frame.value().json);
+      if (!result) co_return result.error();
+      answer.result = std::move(result).value();
+      described = true;
+      if (answer.result.bytes > kMaxResultBytes) co_return Error{Errc::result_too_large, std::to_string(answer.result.bytes) + " bytes"};
+    } else if (header.type != FrameType::result_data || !described) {
+      continue;  // upload_at, accepted
+    }
+    if (answer.payload.size() + frame.value().payload.size() > answer.result.bytes) {
+      co_return Error{Errc::bad_frame, "the result is longer than it says"};
+    }
+    answer.payload.insert(answer.payload.end(), frame.value().payload.begin(), frame.value().payload.end());
+    if ((header.flags & wire::kLastPart) == 0) continue;
+    if (answer.payload.size() != answer.result.bytes) co_return Error{Errc::bad_frame, "the result is shorter than it says"};
+    const wire::FrameHeader received = talk->header(FrameType::result_ack);
+    Outcome<void> acknowledged =
+        co_await FrameStream::write_frame(talk->stream, received, std::string(), ByteView{}, talk->left());
+    if (!acknowledged) co_return acknowledged.error();
+    co_return answer;
+  }
+}
+
+asio::awaitable<void> converse(std::shared_ptr<Conversation> talk, std::shared_ptr<Outcome<LocalAnswer>> into) {
+  Outcome<void> logged_in = co_await log_in(talk);
+  Outcome<void> uploaded = logged_in;
+  if (logged_in) uploaded = co_await upload(talk);
+  if (uploaded) {
+    Outcome<LocalAnswer> answer = co_await receive(talk);
+    *into = std::move(answer);
+  } else {
+    *into = uploaded.error();
+  }
+  talk->stream->close();
+}
+
+}  // namespace
+
+Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const std::string& task,
+                                       std::vector<LocalInput> inputs, milliseconds within) {
+  asio::io_context io(1);
+  Outcome<std::shared_ptr<FrameStream>> stream = supervisor::dial_control(io.get_executor(), node_socket);
+  if (!stream) return Error{Errc::unreachable, "no node runs here (" + stream.error().detail + ")"};
+  wire::Submit submit;
+  submit.task = task;
+  std::vector<link::UploadSender::Input> uploads;
+  for (LocalInput& input : inputs) {
+    wire::InputSpec spec;
+    spec.tensor.name = input.name;
+    spec.tensor.dtype = wire::DType::uint8;
+    spec.tensor.shape = {static_cast<std::int64_t>(input.file.size())};
+    spec.tensor.bytes = input.file.size();
+    spec.wire_bytes = input.file.size();
+    submit.wire_bytes += spec.wire_bytes;
+    submit.inputs.push_back(std::move(spec));
+    link::UploadSender::Input upload_input{.wire = std::move(input.file), .tile_bytes = {}};
+    uploads.push_back(std::move(upload_input));
+  }
+  link::UploadSender sender(std::move(uploads));
+  submit.digest = sender.digest();
+  auto talk = std::make_shared<Conversation>(Conversation{std::move(stream).value(), std::move(submit), std::move(sender),
+                                                          link::random_request_id(), after(Clock::now(), within)});
+  auto result = std::make_shared<Outcome<LocalAnswer>>(Error{Errc::timeout, "no answer in time"});
+  asio::co_spawn(io, converse(talk, result), asio::detached);
+  io.run_for(within + milliseconds(1000));
+  return std::move(*result);
+}
+
+}  // namespace gearbox::cli

@@ -1,0 +1,86 @@
+// plugins list and plugins check.
+#include "cli/commands.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/json_facts.hpp"
+#include "cli/table.hpp"
+#include "gearbox/base/text.hpp"
+#include "plugin_host/plugin_host.hpp"
+
+namespace gearbox::cli {
+
+namespace json = boost::json;
+
+namespace {
+
+json::object facts_of(const plugin_host::PluginInfo& info) {
+  return json::object{{"name", info.name},         {"kind", info.kind},   {"version", info.version},
+                      {"summary", info.summary},   {"state", info.state}, {"reason", info.reason},
+                      {"checksum", info.checksum}, {"shipped", info.shipped}, {"file", info.file.string()}};
+}
+
+void run_list(CliContext& context) {
+  const Outcome<config::Snapshot> config = load_config(context);
+  if (!config) return fail(context, config.error());
+  const Outcome<config::StateDir> state = open_state(context);
+  if (!state) return fail(context, state.error());
+  plugin_host::HostPaths paths;
+  paths.shipped = plugin_host::shipped_plugins();
+  paths.dropped = config.value()->plugins.folder;
+  paths.copies = state.value().plugin_copies();
+  paths.checker = plugin_host::own_executable();
+  const Outcome<std::unique_ptr<plugin_host::PluginHost>> host = plugin_host::PluginHost::open(paths, config.value()->plugins);
+  if (!host) return fail(context, host.error());
+  Table table({"name", "kind", "version", "state", "from", "summary"});
+  json::array all;
+  for (const plugin_host::PluginInfo& info : host.value()->list()) {
+    all.push_back(facts_of(info));
+    table.add({info.name.empty() ? escaped(info.file.filename().string()) : escaped(info.name), escaped(info.kind),
+               escaped(info.version), info.state, info.shipped ? "shipped" : "drop folder",
+               escaped(info.state == "refused" ? info.reason : info.summary)});
+  }
+  if (context.json) return print_json(all);
+  const std::string text = table.text(colour_wanted());
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void run_check(CliContext& context, const std::filesystem::path& file, bool here) {
+  const Outcome<plugin_host::PluginInfo> info = here ? plugin_host::check_in_this_process(file)
+                                                     : plugin_host::check_in_child(file, plugin_host::own_executable());
+  if (here || context.json) {
+    json::object out = info ? facts_of(info.value()) : json::object{{"file", file.string()}, {"reason", escaped(info.error().detail, 1000)}};
+    out["ok"] = info.has_value();
+    print_json(out);
+  } else if (info) {
+    std::printf("%s: good: %s %s (%s): %s\n", file.c_str(), escaped(info.value().name).c_str(),
+                escaped(info.value().version).c_str(), escaped(info.value().kind).c_str(), escaped(info.value().summary).c_str());
+  } else {
+    std::fprintf(stderr, "broker: %s: %s\n", file.c_str(), escaped(info.error().detail, 1000).c_str());
+  }
+  if (!info) context.exit_code = kFailed;
+}
+
+}  // namespace
+
+void add_plugin_commands(CLI::App& app, CliContext& context) {
+  CLI::App* group = app.add_subcommand("plugins", "list the plugins, or check a file before it is dropped in");
+  group->require_subcommand(1);
+  group->footer("Example:\n  broker plugins list --config configs");
+  add_command(*group, context, "list", "all plugins that were found, and why some were refused",
+              "broker plugins list --config configs", true)
+      ->callback([&context] { run_list(context); });
+  CLI::App* check = add_command(*group, context, "check", "load a plugin file in a child process and say whether it is good",
+                                "broker plugins check ./my_balancer.so", true);
+  const auto file = std::make_shared<std::filesystem::path>();
+  const auto here = std::make_shared<bool>(false);
+  check->add_option("file", *file, "the .so")->required()->type_name("FILE");
+  check->add_flag("--child", *here, "check in this very process (what the check's child does)")->group("");
+  check->callback([&context, file, here] { run_check(context, *file, *here); });
+}
+
+}  // namespace gearbox::cli

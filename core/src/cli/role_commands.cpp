@@ -1,0 +1,90 @@
+// The roles: `broker up` and the processes that it starts.
+#include "cli/commands.hpp"
+
+#include <cstdio>
+
+#include "supervisor/supervisor.hpp"
+#ifdef GEARBOX_HAS_CENTRAL
+#include "central/run_central.hpp"
+#endif
+#ifdef GEARBOX_HAS_NODE
+#include "node/run_node.hpp"
+#endif
+
+namespace gearbox::cli {
+
+namespace {
+
+/// What each role needs: the state folder and the configuration folder's full path.
+struct Places {
+  config::StateDir state;
+  std::filesystem::path config_folder;
+};
+
+Outcome<Places> places(const CliContext& context) {
+  BOOST_OUTCOME_TRY(config::StateDir state, open_state(context));
+  std::error_code error;
+  const std::filesystem::path given = context.config_dir.empty() ? default_config_dir() : context.config_dir;
+  const std::filesystem::path folder = std::filesystem::absolute(given, error);
+  if (error) return Error{Errc::bad_config, given.string() + ": " + error.message()};
+  return Places{std::move(state), folder.lexically_normal()};
+}
+
+void run_up(CliContext& context) {
+  const Outcome<Places> where = places(context);
+  if (!where) return fail(context, where.error());
+  // Read here first, so that a mistake is told before anything starts.
+  const Outcome<config::Snapshot> config = config::load(where.value().config_folder);
+  if (!config) return fail(context, config.error());
+  supervisor::SupervisorSetup setup;
+  setup.state = where.value().state;
+  setup.config_folder = where.value().config_folder;
+  setup.central = config.value()->central.enabled;
+  setup.node = config.value()->node.enabled;
+  if (!setup.central && !setup.node) {
+    return fail(context, Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
+  }
+  context.exit_code = supervisor::run_supervisor(setup);
+}
+
+void run_bare_supervisor(CliContext& context) {
+  const Outcome<Places> where = places(context);
+  if (!where) return fail(context, where.error());
+  supervisor::SupervisorSetup setup;
+  setup.state = where.value().state;
+  setup.config_folder = where.value().config_folder;
+  setup.central = false;
+  setup.node = false;
+  context.exit_code = supervisor::run_supervisor(setup);
+}
+
+template <class Role>
+void run_role(CliContext& context, Role role) {
+  const Outcome<Places> where = places(context);
+  if (!where) return fail(context, where.error());
+  context.exit_code = role(where.value().state, where.value().config_folder);
+}
+
+}  // namespace
+
+void add_role_commands(CLI::App& app, CliContext& context) {
+  add_command(app, context, "up", "start everything this host's configuration names, and keep it running",
+              "broker up --config configs", false)
+      ->callback([&context] { run_up(context); });
+#ifdef GEARBOX_HAS_CENTRAL
+  add_command(app, context, "central", "be central only: accounts, placement, tickets (for service managers)",
+              "broker central --config /etc/gearbox", false)
+      ->callback([&context] { run_role(context, [](const auto& state, const auto& folder) { return central::run_central(state, folder); }); });
+#endif
+#ifdef GEARBOX_HAS_NODE
+  add_command(app, context, "node", "be a node only; needs a supervisor for its workers (for service managers)",
+              "broker node --config /etc/gearbox", false)
+      ->callback([&context] { run_role(context, [](const auto& state, const auto& folder) { return node::run_node(state, folder); }); });
+#endif
+  add_command(app, context, "supervisor", "start workers for a node that a service manager runs",
+              "broker supervisor --config /etc/gearbox", false)
+      ->group("")
+      ->callback([&context] { run_bare_supervisor(context); });
+}
+
+}  // namespace gearbox::cli

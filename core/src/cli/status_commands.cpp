@@ -1,0 +1,126 @@
+// status and shm: what the running roles say of themselves, asked over their control sockets.
+#include "cli/commands.hpp"
+
+#include <cstdio>
+#include <optional>
+
+#include "cli/json_facts.hpp"
+#include "cli/table.hpp"
+#include "gearbox/base/text.hpp"
+#include "supervisor/control_client.hpp"
+
+namespace gearbox::cli {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr milliseconds kWait{3000};
+
+Outcome<json::object> ask_status(const std::filesystem::path& socket) {
+  BOOST_OUTCOME_TRY(const std::string answer, supervisor::ask_control_now(socket, R"({"command":"status"})", kWait));
+  return parse_object(answer);
+}
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+std::string state_of(const Outcome<json::object>& status) {
+  if (!status) return status.error().code == Errc::unreachable ? "not running" : "no answer: " + escaped(status.error().detail, 80);
+  return truth_in(status.value(), "ready") ? "ready" : "not ready";
+}
+
+void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::object>& central, const Outcome<json::object>& node) {
+  Table roles({"role", "state", ">pid", ">restarts", ">up", "address"});
+  const auto add = [&](const char* name, const Outcome<json::object>& status) {
+    std::string restarts;
+    std::string up;
+    if (supervisor) {
+      for (const json::value& child : list_in(supervisor.value(), "children")) {
+        if (!child.is_object() || text_in(child.get_object(), "role") != name) continue;
+        restarts = std::to_string(number_in(child.get_object(), "restarts"));
+        up = duration_text(number_in(child.get_object(), "uptime_s"));
+      }
+    }
+    const std::string pid = status ? std::to_string(number_in(status.value(), "pid")) : std::string();
+    roles.add({name, state_of(status), pid, restarts, up, status ? text_in(status.value(), "listen") : std::string()});
+  };
+  roles.add({"supervisor", supervisor ? "running" : state_of(supervisor),
+             supervisor ? std::to_string(number_in(supervisor.value(), "pid")) : std::string()});
+  add("central", central);
+  add("node", node);
+  print(roles.text(colour_wanted()));
+}
+
+void print_node(const json::object& node) {
+  Table tasks({"task", "state", "missing"});
+  for (const json::value& each : list_in(node, "tasks")) {
+    if (!each.is_object()) continue;
+    std::string missing;
+    for (const json::value& model : list_in(each.get_object(), "missing")) {
+      if (model.is_string()) missing += (missing.empty() ? "" : ", ") + escaped(model.get_string());
+    }
+    tasks.add({text_in(each.get_object(), "name"), truth_in(each.get_object(), "ready") ? "ready" : "not ready", missing});
+  }
+  if (!tasks.empty()) print("\n" + tasks.text(colour_wanted()));
+  Table models({"model", "version", ">workers", "state", "reason"});
+  for (const json::value& each : list_in(node, "models")) {
+    if (!each.is_object()) continue;
+    const json::object& model = each.get_object();
+    const std::string state = text_in(model, "state");
+    models.add({text_in(model, "name"), text_in(model, "version"), std::to_string(number_in(model, "workers")),
+                !state.empty() ? state : truth_in(model, "ready") ? "ready" : "not ready", text_in(model, "reason")});
+  }
+  if (!models.empty()) print("\n" + models.text(colour_wanted()));
+}
+
+void run_status(CliContext& context) {
+  const Outcome<config::StateDir> state = open_state(context);
+  if (!state) return fail(context, state.error());
+  const Outcome<json::object> supervisor = ask_status(state.value().supervisor_socket());
+  const Outcome<json::object> central = ask_status(state.value().central_socket());
+  const Outcome<json::object> node = ask_status(state.value().node_socket());
+  if (context.json) {
+    const auto value = [](const Outcome<json::object>& status) { return status ? json::value(status.value()) : json::value(nullptr); };
+    const json::object all{{"supervisor", value(supervisor)}, {"central", value(central)}, {"node", value(node)}};
+    print_json(all);
+  } else {
+    print_roles(supervisor, central, node);
+    if (node) print_node(node.value());
+  }
+  if (!supervisor && !central && !node) {
+    if (!context.json) {
+      std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
+                   state.value().root.c_str());
+    }
+    context.exit_code = kFailed;
+  }
+}
+
+void run_shm(CliContext& context) {
+  const Outcome<config::StateDir> state = open_state(context);
+  if (!state) return fail(context, state.error());
+  const Outcome<json::object> node = ask_status(state.value().node_socket());
+  if (!node) return fail(context, Error{node.error().code, "the node does not answer: " + node.error().detail});
+  const json::object& memory = object_in(node.value(), "memory");
+  if (context.json) return print_json(memory);
+  Table table({"arena", ">size", ">used", ">share"});
+  const auto add = [&](const char* name, const char* size_key, const char* used_key) {
+    const std::uint64_t size = number_in(memory, size_key);
+    const std::uint64_t used = number_in(memory, used_key);
+    table.add({name, bytes_text(size), bytes_text(used), std::to_string(size == 0 ? 0 : used * 100 / size) + " %"});
+  };
+  add("input", "input_bytes", "input_used");
+  add("output (all workers)", "output_bytes", "output_used");
+  print(table.text(colour_wanted()));
+}
+
+}  // namespace
+
+void add_status_commands(CLI::App& app, CliContext& context) {
+  add_command(app, context, "status", "what runs here and what it can do", "broker status --json", true)
+      ->callback([&context] { run_status(context); });
+  add_command(app, context, "shm", "shared memory: how much there is and how much is in use", "broker shm", true)
+      ->callback([&context] { run_shm(context); });
+}
+
+}  // namespace gearbox::cli

@@ -1,0 +1,167 @@
+#include <algorithm>
+
+#include "config/reading.hpp"
+#include "config/values.hpp"
+#include "gearbox/base/ids.hpp"
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::config {
+
+namespace {
+
+constexpr std::int64_t kDayMs = 86'400'000;
+constexpr std::int64_t kMaxMb = 1'048'576;  // 1 TiB
+constexpr std::size_t kMaxWorkerTables = 256;
+constexpr std::int64_t kMaxWorkersOfOneTable = 64;
+
+void read_central(const toml::Table& table, CentralConfig& central) {
+  central.enabled = table.boolean("enabled", central.enabled);
+  central.listen = read_url(table, "listen", central.listen, UrlUse::listen);
+  central.balancer = table.name("balancer", central.balancer);
+  central.node_silent = read_ms(table, "node_silent_ms", central.node_silent, 1000, 600'000);
+  central.ticket_ttl = read_ms(table, "ticket_ttl_ms", central.ticket_ttl, 1000, kDayMs);
+  central.idle = read_ms(table, "idle_ms", central.idle, 100, kDayMs);
+  central.max_connections = read_count(table, "max_connections", central.max_connections, 1, 1'000'000);
+  central.password_checks_at_once = read_count(table, "password_checks_at_once", central.password_checks_at_once, 1, 64);
+  central.password_tries_per_minute = read_count(table, "password_tries_per_minute", central.password_tries_per_minute, 1, 10'000);
+}
+
+void read_limits(const toml::Table& table, LimitsConfig& limits) {
+  limits.max_upload_bytes = read_mb(table, "max_upload_mb", limits.max_upload_bytes, 1, 65'536);
+  limits.max_pixels = static_cast<std::uint64_t>(
+      table.integer("max_pixels", static_cast<std::int64_t>(limits.max_pixels), 1, 10'000'000'000));
+  limits.input_arena_bytes = read_mb(table, "input_arena_mb", limits.input_arena_bytes, 1, kMaxMb);
+  limits.output_arena_bytes = read_mb(table, "output_arena_mb", limits.output_arena_bytes, 1, kMaxMb);
+  limits.max_connections = read_count(table, "max_connections", limits.max_connections, 1, 1'000'000);
+  limits.max_requests = read_count(table, "max_requests", limits.max_requests, 1, 1'000'000);
+  limits.max_requests_per_device = read_count(table, "max_requests_per_device", limits.max_requests_per_device, 1, 1'000'000);
+  limits.max_uploads_at_once = read_count(table, "max_uploads_at_once", limits.max_uploads_at_once, 1, 100'000);
+  limits.default_deadline = read_ms(table, "default_deadline_ms", limits.default_deadline, 1, kDayMs);
+  limits.idle = read_ms(table, "idle_ms", limits.idle, 100, kDayMs);
+  if (limits.max_upload_bytes > limits.input_arena_bytes) {
+    table.fault(table.has("max_upload_mb") ? "max_upload_mb" : "input_arena_mb",
+                "one upload of max_upload_mb (" + std::to_string(limits.max_upload_bytes >> 20) +
+                    ") must fit into input_arena_mb (" + std::to_string(limits.input_arena_bytes >> 20) + ")");
+  }
+}
+
+void read_store(const toml::Table& table, StoreConfig& store) {
+  store.enabled = table.boolean("enabled", store.enabled);
+  store.keep_inputs = table.boolean("keep_inputs", store.keep_inputs);
+  store.keep_hours = read_count(table, "keep_hours", store.keep_hours, 1, 24 * 3660);
+  store.max_bytes = read_mb(table, "max_mb", store.max_bytes, 1, kMaxMb);
+}
+
+void read_node(const toml::Table& table, NodeConfig& node) {
+  node.enabled = table.boolean("enabled", node.enabled);
+  node.name = table.name("name", node.name);
+  node.listen = read_url(table, "listen", node.listen, UrlUse::listen);
+  node.advertise = read_url(table, "advertise", "", UrlUse::dial);
+  node.central = read_url(table, "central", "", UrlUse::dial);
+  node.central_key = table.text("central_key", "", 64);
+  if (PublicKey key; !node.central_key.empty() && !from_hex(node.central_key, key.bytes)) {
+    table.fault("central_key", "expected 64 hexadecimal digits");
+  }
+  node.balancer = table.name("balancer", node.balancer);
+  node.spin_us = read_count(table, "spin_us", node.spin_us, 0, 10'000);
+  if (const auto limits = table.table("limits")) read_limits(*limits, node.limits);
+  if (const auto store = table.table("store")) read_store(*store, node.store);
+}
+
+void read_envs(const toml::Table& table, std::map<std::string, EnvConfig>& envs) {
+  for (const std::string& name : table.keys()) {
+    const auto env_table = table.table(name);
+    if (!env_table) continue;
+    if (!is_name(name)) env_table->fault("", "is no name: 1 to 64 of A-Z a-z 0-9 . _ - are allowed, a letter or digit first");
+    EnvConfig env;
+    if (env_table->require("python")) {
+      env.python = env_table->text("python", "", 4096);
+      if (env.python.empty()) env_table->fault("python", "expected the path of a python executable");
+    }
+    envs.emplace(name, std::move(env));
+  }
+}
+
+/// One grant of the model's must fit into a worker's output arena, else no call could ever be made.
+void check_grant(const toml::Table& table, const WorkerConfig& worker, const Config& config) {
+  for (const model::Record& record : config.models) {
+    if (record.name != worker.model || (!worker.version.empty() && record.version != worker.version)) continue;
+    if (record.max_output_bytes > config.node.limits.output_arena_bytes) {
+      table.fault("model", "max_output_kb of " + record.name + " " + record.version + " (" +
+                               std::to_string(record.max_output_bytes >> 10) + ") does not fit into node.limits.output_arena_mb (" +
+                               std::to_string(config.node.limits.output_arena_bytes >> 20) + ")");
+    }
+  }
+}
+
+void check_model(const toml::Table& table, const WorkerConfig& worker, const Config& config) {
+  std::vector<std::string> names;
+  std::vector<std::string> versions;
+  for (const model::Record& record : config.models) {
+    names.push_back(record.name);
+    if (record.name == worker.model) versions.push_back(record.version);
+  }
+  if (worker.model.empty()) return;  // told already
+  if (versions.empty()) {
+    const std::string_view near = nearest(worker.model, names);
+    table.fault("model", "no folder in models/ has a model called '" + worker.model + "'" +
+                             (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?"));
+  } else if (!worker.version.empty() && std::find(versions.begin(), versions.end(), worker.version) == versions.end()) {
+    std::string there;
+    for (const std::string& version : versions) there += (there.empty() ? "" : ", ") + version;
+    table.fault("version", "model '" + worker.model + "' has no version '" + worker.version + "'; there is " + there);
+  }
+}
+
+void read_workers(const toml::Table& root, Config& config) {
+  std::vector<std::string> env_names;
+  for (const auto& [name, env] : config.envs) env_names.push_back(name);
+  for (const toml::Table& table : root.tables("worker", kMaxWorkerTables)) {
+    WorkerConfig worker;
+    if (table.require("model")) worker.model = table.name("model", "");
+    worker.version = table.name("version", "");
+    if (table.require("env")) worker.env = table.name("env", "");
+    worker.count = read_count(table, "count", worker.count, 0, kMaxWorkersOfOneTable);
+    worker.devices = read_devices(table, "devices");
+    check_model(table, worker, config);
+    check_grant(table, worker, config);
+    if (!worker.env.empty() && !config.envs.contains(worker.env)) {
+      const std::string_view near = nearest(worker.env, env_names);
+      table.fault("env", "there is no [env." + worker.env + "]" +
+                             (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?"));
+    }
+    config.workers.push_back(std::move(worker));
+  }
+}
+
+void read_plugins(const toml::Table& table, Config& config) {
+  const std::string folder = table.text("folder", "", 4096);
+  if (!folder.empty()) config.plugins.folder = config.folder / folder;  // an absolute path replaces the config folder
+  for (const std::string& name : table.keys()) {
+    if (name == "folder") continue;
+    if (!is_name(name) || !table.is_table(name)) {
+      table.has(name);  // known: this fault says it all
+      table.fault(name, table.is_table(name) ? "is no name of a plugin" : "unknown key; [plugins] has 'folder' and one table for each plugin");
+      continue;
+    }
+    const auto options = table.table(name);
+    auto& values = config.plugins.options[name];
+    for (const std::string& key : options->keys()) {
+      if (const auto value = options->scalar(key)) values.emplace(key, *value);
+    }
+  }
+}
+
+}  // namespace
+
+void read_main(const toml::Document& document, Config& config) {
+  const toml::Table root = document.root();
+  if (const auto central = root.table("central")) read_central(*central, config.central);
+  if (const auto node = root.table("node")) read_node(*node, config.node);
+  if (const auto envs = root.table("env")) read_envs(*envs, config.envs);
+  read_workers(root, config);
+  if (const auto plugins = root.table("plugins")) read_plugins(*plugins, config);
+  document.report_unknown_keys();
+}
+
+}  // namespace gearbox::config

@@ -1,0 +1,164 @@
+#include "node/central_link.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "gearbox/base/text.hpp"
+#include "gearbox/link/login.hpp"
+
+namespace gearbox::node {
+
+namespace asio = boost::asio;
+using net::FrameStream;
+using wire::FrameHeader;
+using wire::FrameType;
+
+namespace {
+
+constexpr milliseconds kConnectLimit{5000};
+constexpr milliseconds kAnswerLimit{3000};
+constexpr milliseconds kReportEvery{1000};
+constexpr milliseconds kShortestPause{200};
+constexpr milliseconds kLongestPause{10'000};
+
+using MaybeDialled = std::optional<Outcome<CentralLink::Dialled>>;  // co_spawn wants a result that can be empty
+
+asio::awaitable<MaybeDialled> dial_now(std::function<Outcome<CentralLink::Dialled>(milliseconds)> dial) {
+  co_return dial(kConnectLimit);
+}
+
+/// Between half and all of `pause`: nodes that lost central together come back spread out.
+milliseconds jittered(milliseconds pause) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  return milliseconds(std::uniform_int_distribution<std::int64_t>(pause.count() / 2, pause.count())(random));
+}
+
+}  // namespace
+
+CentralLink::CentralLink(Setup setup) : setup_(std::move(setup)), pause_(*setup_.io) {}
+
+void CentralLink::hurry() {
+  hurried_ = true;
+  if (connected_) pause_.cancel();
+}
+
+void CentralLink::stop() {
+  stopped_ = true;
+  pause_.cancel();
+  if (stream_) stream_->close();
+}
+
+asio::awaitable<void> CentralLink::run(std::shared_ptr<CentralLink> self) {
+  milliseconds pause = kShortestPause;
+  while (!self->stopped_) {
+    const Instant begun = Clock::now();
+    Outcome<void> visited = co_await visit(self);
+    if (self->stopped_) break;
+    self->connected_ = false;
+    self->stream_.reset();
+    const std::string reason = visited ? std::string("closed") : describe(visited.error());
+    if (reason != self->last_error_) spdlog::warn("central: not connected reason=\"{}\"", escaped(reason));
+    self->last_error_ = reason;
+    if (Clock::now() - begun > kLongestPause) pause = kShortestPause;  // it had worked
+    self->pause_.expires_after(jittered(pause));
+    boost::system::error_code woken;
+    co_await self->pause_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> self) {
+  MaybeDialled maybe = co_await asio::co_spawn(self->dialler_.get_executor(), dial_now(self->setup_.dial), asio::use_awaitable);
+  if (!*maybe) co_return maybe->error();
+  Dialled dialled = std::move(*maybe).value();
+  Outcome<std::shared_ptr<FrameStream>> adopted =
+      FrameStream::adopt(self->setup_.io->get_executor(), dialled.connection.descriptor, dialled.connection.peer);
+  if (!adopted) co_return adopted.error();
+  const std::shared_ptr<FrameStream> stream = adopted.value();
+  self->stream_ = stream;
+  if (self->stopped_) co_return Error{Errc::shutting_down, {}};
+  Outcome<void> sealed = co_await FrameStream::connect_sealed(stream, dialled.key, kConnectLimit);
+  if (!sealed) co_return sealed.error();
+
+  wire::Hello hello;
+  hello.role = "node";
+  hello.agent = "broker " GEARBOX_VERSION;
+  link::sign_hello(self->setup_.keys, stream->h(), hello);
+  FrameHeader header;
+  header.type = FrameType::hello;
+  Outcome<void> sent = co_await FrameStream::write_frame(stream, header, wire::to_json(hello), ByteView{}, kAnswerLimit);
+  if (!sent) co_return sent.error();
+  Outcome<wire::Frame> welcome = co_await FrameStream::read_frame(stream, kAnswerLimit);
+  if (!welcome) co_return welcome.error();
+  if (welcome.value().header.type != FrameType::hello_ok) {
+    Outcome<wire::ErrorMessage> refusal = wire::parse<wire::ErrorMessage>(welcome.value().json);
+    co_return refusal ? wire::to_error(refusal.value()) : refusal.error();
+  }
+
+  while (!self->stopped_) {
+    self->hurried_ = false;
+    header.type = FrameType::node_report;
+    std::string report = wire::to_json(self->setup_.report());
+    Outcome<void> reported = co_await FrameStream::write_frame(stream, header, std::move(report), ByteView{}, kAnswerLimit);
+    if (!reported) co_return reported.error();
+    Outcome<wire::Frame> answer = co_await FrameStream::read_frame(stream, kAnswerLimit);
+    if (!answer) co_return answer.error();
+    if (answer.value().header.type == FrameType::error) {
+      Outcome<wire::ErrorMessage> refusal = wire::parse<wire::ErrorMessage>(answer.value().json);
+      co_return refusal ? wire::to_error(refusal.value()) : refusal.error();
+    }
+    if (answer.value().header.type == FrameType::report_ok) {
+      Outcome<wire::ReportOk> learned = wire::parse<wire::ReportOk>(answer.value().json);
+      if (!learned) co_return learned.error();
+      self->learn(learned.value());
+      if (!self->connected_) spdlog::info("central: connected url={}", dialled.url);
+      self->connected_ = true;
+      self->last_error_.clear();
+    }
+    if (self->hurried_) continue;
+    self->pause_.expires_after(kReportEvery);
+    boost::system::error_code woken;  // cancelled by hurry() or stop(): either way the next look decides
+    co_await self->pause_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
+  stream->close();
+  co_return done();
+}
+
+void CentralLink::learn(const wire::ReportOk& answer) {
+  central_unix_ms_ = answer.central_unix_ms;
+  learned_ = Clock::now();
+  ticket_keys_.clear();
+  for (const auto& [id, hex] : answer.ticket_keys) {
+    if (Outcome<PublicKey> key = public_key_from(hex)) {
+      ticket_keys_.emplace(id, key.value());
+    } else {
+      spdlog::warn("central: a ticket key does not read key_id={} reason=\"{}\"", escaped(id), key.error().detail);
+    }
+  }
+  revoked_.clear();
+  for (const std::string& hex : answer.revoked) {
+    if (Outcome<PublicKey> key = public_key_from(hex)) revoked_.insert(key.value());
+  }
+}
+
+Outcome<wire::Ticket> CentralLink::check(std::string_view ticket, const PublicKey& device) const {
+  link::TicketCheck against;
+  against.keys = &ticket_keys_;
+  against.node = to_text(setup_.keys.public_key);
+  against.device = device;
+  against.central_unix_ms =
+      central_unix_ms_ + std::chrono::duration_cast<milliseconds>(Clock::now() - learned_).count();
+  BOOST_OUTCOME_TRY(auto checked, link::check_ticket(ticket, against));
+  if (revoked_.contains(device)) return Error{Errc::not_allowed, "this device's key was revoked"};
+  return checked;
+}
+
+}  // namespace gearbox::node

@@ -1,0 +1,70 @@
+// central_link.hpp: the node's standing connection to central: reports once a second, learns time, ticket keys and revocations,
+// comes back by itself. Devices that hold tickets are served whether or not central is there. One strand.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "gearbox/link/keys.hpp"
+#include "gearbox/link/ticket.hpp"
+#include "gearbox/net/frame_stream.hpp"
+#include "gearbox/plugin/transport.hpp"
+#include "gearbox/wire/messages.hpp"
+
+namespace gearbox::node {
+
+class CentralLink : public std::enable_shared_from_this<CentralLink> {
+ public:
+  /// A connection that is there, and whose key must be at its other end.
+  struct Dialled {
+    plugin::Connection connection;
+    std::string url;
+    std::array<std::byte, 32> key{};  // central's channel key
+  };
+  struct Setup {
+    boost::asio::io_context* io = nullptr;
+    link::SigningKeys keys;           // who this node is
+    /// Finds central anew and connects; blocks up to `within`, so it is called on a thread of its own.
+    std::function<Outcome<Dialled>(milliseconds within)> dial;
+    std::function<wire::NodeReport()> report;
+  };
+  explicit CentralLink(Setup setup);
+
+  static boost::asio::awaitable<void> run(std::shared_ptr<CentralLink> self);
+  /// Reports now instead of at the next second: something that matters has changed.
+  void hurry();
+  void stop();
+
+  /// Errors: bad_ticket, expired_ticket; not_allowed for a revoked device.
+  Outcome<wire::Ticket> check(std::string_view ticket, const PublicKey& device) const;
+  bool connected() const { return connected_; }
+  const std::string& last_error() const { return last_error_; }
+
+ private:
+  static boost::asio::awaitable<Outcome<void>> visit(std::shared_ptr<CentralLink> self);
+  void learn(const wire::ReportOk& answer);
+
+  Setup setup_;
+  boost::asio::thread_pool dialler_{1};
+  boost::asio::steady_timer pause_;
+  std::shared_ptr<net::FrameStream> stream_;
+  bool stopped_ = false;
+  bool connected_ = false;
+  bool hurried_ = false;
+  std::string last_error_;
+  std::map<std::string, PublicKey> ticket_keys_;
+  std::set<PublicKey> revoked_;
+  std::int64_t central_unix_ms_ = 0;
+  Instant learned_{};
+};
+
+}  // namespace gearbox::node

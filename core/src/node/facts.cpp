@@ -1,0 +1,199 @@
+#include "node/facts.hpp"
+
+#include <unistd.h>
+
+#include <boost/json/array.hpp>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace gearbox::node {
+
+namespace json = boost::json;
+using worker_pool::WorkerView;
+
+namespace {
+
+using ModelKey = std::pair<std::string, std::string>;
+
+struct ModelFacts {
+  std::uint32_t workers = 0, ready = 0, running = 0;
+  microseconds p95{0};
+  std::string state, reason;
+};
+
+/// One entry for each model and version that has workers here.
+std::map<ModelKey, ModelFacts> models_of(const worker_pool::WorkerPool& pool) {
+  std::map<ModelKey, ModelFacts> models;
+  for (const WorkerView& worker : pool.workers()) {
+    ModelFacts& model = models[{worker.model, worker.version}];
+    ++model.workers;
+    model.running += worker.running;
+    model.p95 = std::max(model.p95, worker.step_p95);
+    if (worker.state == "ready") ++model.ready;
+    // What the model is as a whole: ready as soon as one worker is, else what the one that has come furthest says.
+    if (worker.state == "ready" || model.state.empty() || (model.state == "failed" && worker.state != "failed")) {
+      if (model.state != "ready") {
+        model.state = worker.state;
+        model.reason = worker.reason;
+      }
+    }
+  }
+  return models;
+}
+
+/// Which of the task's models no worker is ready for.
+std::vector<std::string> missing_of(const config::Config& config, const config::TaskConfig& task,
+                                    const std::map<ModelKey, ModelFacts>& models) {
+  std::vector<std::string> missing;
+  for (const config::StepConfig& step : task.steps) {
+    const model::Record* record = config::find_model(config, step.model, step.version);
+    const auto found = record == nullptr ? models.end() : models.find({record->name, record->version});
+    if (found == models.end() || found->second.ready == 0) missing.push_back(step.model);
+  }
+  return missing;
+}
+
+std::uint32_t number(std::size_t value) { return static_cast<std::uint32_t>(value); }
+
+}  // namespace
+
+wire::NodeReport report_of(const FactSources& from) {
+  wire::NodeReport report;
+  report.name = from.config->node.name;
+  report.addresses = {from.url};
+  report.channel_key = from.channel_key;
+  report.sessions = number(from.sessions);
+  report.draining = from.requests->draining();
+  report.config_digest = from.config->digest;
+  const auto load = from.dispatcher->load();
+  for (const auto& [name, counts] : load) {
+    report.queued += counts.queued;
+    report.running += counts.running;
+  }
+  const auto models = models_of(*from.pool);
+  for (const auto& [key, facts] : models) {
+    wire::ModelReport model;
+    model.name = key.first;
+    model.version = key.second;
+    model.workers = facts.ready;
+    if (const auto counts = load.find(key.first); counts != load.end()) model.queued = counts->second.queued;
+    model.running = facts.running;
+    model.step_p95_us = static_cast<std::uint64_t>(facts.p95.count());
+    report.models.push_back(std::move(model));
+  }
+  for (const auto& [name, task] : from.config->tasks) {
+    wire::TaskReport entry;
+    entry.name = name;
+    for (const config::StepConfig& step : task.steps) {
+      const model::Record* record = config::find_model(*from.config, step.model, step.version);
+      entry.models.push_back(record == nullptr ? step.model : record->name + "@" + record->version);
+    }
+    entry.ready = missing_of(*from.config, task, models).empty();
+    report.tasks.push_back(std::move(entry));
+  }
+  return report;
+}
+
+json::object status_of(const FactSources& from) {
+  json::object status;
+  const auto models = models_of(*from.pool);
+  const auto load = from.dispatcher->load();
+  bool ready = true;
+  json::array model_list;
+  for (const auto& [key, facts] : models) {
+    const auto counts = load.find(key.first);
+    model_list.push_back(json::object{{"name", key.first},
+                                      {"version", key.second},
+                                      {"workers", facts.workers},
+                                      {"ready", facts.ready},
+                                      {"state", facts.state},
+                                      {"reason", facts.reason},
+                                      {"queued", counts == load.end() ? 0U : counts->second.queued},
+                                      {"running", facts.running},
+                                      {"step_p95_us", facts.p95.count()}});
+  }
+  json::array task_list;
+  for (const auto& [name, task] : from.config->tasks) {
+    const auto missing = missing_of(*from.config, task, models);
+    ready = ready && missing.empty();
+    json::array missing_list(missing.begin(), missing.end());
+    task_list.push_back(json::object{{"name", name},
+                                     {"summary", task.summary},
+                                     {"ready", missing.empty()},
+                                     {"missing", std::move(missing_list)}});
+  }
+  json::array worker_list;
+  for (const WorkerView& worker : from.pool->workers()) {
+    worker_list.push_back(json::object{{"id", static_cast<std::uint32_t>(worker.id)},
+                                       {"model", worker.model},
+                                       {"version", worker.version},
+                                       {"state", worker.state},
+                                       {"reason", worker.reason},
+                                       {"pid", worker.pid},
+                                       {"running", worker.running},
+                                       {"calls", worker.calls},
+                                       {"failures", worker.failures},
+                                       {"restarts", worker.restarts},
+                                       {"step_p95_us", worker.step_p95.count()}});
+  }
+  const worker_pool::WorkerPool::Memory memory = from.pool->memory();
+  const session::RequestCounters& counted = from.requests->counters();
+  status["name"] = from.config->node.name;
+  status["version"] = GEARBOX_VERSION;
+  status["pid"] = ::getpid();
+  status["uptime_ms"] = std::chrono::duration_cast<milliseconds>(Clock::now() - from.started).count();
+  status["ready"] = ready && !from.requests->draining();
+  status["draining"] = from.requests->draining();
+  status["listen"] = from.url;
+  status["channel_key"] = from.channel_key;
+  status["identity_key"] = from.identity_key;
+  status["config_digest"] = from.config->digest;
+  status["central"] = json::object{{"connected", from.central_connected}, {"error", from.central_error}};
+  status["sessions"] = from.sessions;
+  status["models"] = std::move(model_list);
+  status["tasks"] = std::move(task_list);
+  status["workers"] = std::move(worker_list);
+  status["memory"] = json::object{{"input_bytes", memory.input_bytes},
+                                  {"input_used", memory.input_used},
+                                  {"output_bytes", memory.output_bytes},
+                                  {"output_used", memory.output_used}};
+  status["counters"] = json::object{{"open", from.requests->open()},
+                                    {"announced", counted.announced},
+                                    {"accepted", counted.accepted},
+                                    {"answered", counted.answered},
+                                    {"failed", counted.failed},
+                                    {"refused", counted.refused},
+                                    {"repeated", counted.repeated},
+                                    {"expired", counted.expired},
+                                    {"wire_bytes", counted.wire_bytes},
+                                    {"plain_bytes", counted.plain_bytes},
+                                    {"retries", from.dispatcher->retries()},
+                                    {"quarantined", from.dispatcher->quarantined()}};
+  json::object store{{"enabled", from.store != nullptr}};
+  if (from.store != nullptr) {
+    const store::Counters kept = from.store->counters();
+    store["kept"] = kept.kept;
+    store["dropped"] = kept.dropped;
+    store["removed"] = kept.removed;
+    store["bytes"] = kept.bytes;
+    store["last_error"] = kept.last_error;
+  }
+  status["store"] = std::move(store);
+  json::array plugins;
+  for (const plugin_host::PluginInfo& plugin : from.plugins->list()) {
+    plugins.push_back(json::object{{"name", plugin.name},
+                                   {"kind", plugin.kind},
+                                   {"version", plugin.version},
+                                   {"checksum", plugin.checksum},
+                                   {"state", plugin.state},
+                                   {"reason", plugin.reason},
+                                   {"shipped", plugin.shipped},
+                                   {"file", plugin.file.string()}});
+  }
+  status["plugins"] = std::move(plugins);
+  return status;
+}
+
+}  // namespace gearbox::node

@@ -1,0 +1,246 @@
+#include "node/node.hpp"
+
+#include <unistd.h>
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "gearbox/base/text.hpp"
+#include "serving/control.hpp"
+
+namespace gearbox::node {
+
+namespace asio = boost::asio;
+using session::DeviceSession;
+
+namespace {
+/// What runs when a stop is asked for may take so long to end; then each caller gets an error.
+constexpr milliseconds kDrainLimit{10'000};
+}  // namespace
+
+Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_ptr<asio::io_context> io)
+    : state_(state), config_(std::move(config)), io_(std::move(io)), drain_limit_(*io_) {}
+
+Node::~Node() {
+  // Coroutines that still wait hold streams and requests: they go with the io_context's queue, before what they refer to.
+  if (central_) central_->stop();
+  for (DeviceSession* session : sessions_) session->close();
+  if (device_loop_) device_loop_->stop();
+  if (local_loop_) local_loop_->stop();
+  io_->restart();
+  io_->poll();
+}
+
+Outcome<std::unique_ptr<Node>> Node::create(const config::StateDir& state, config::Snapshot config,
+                                            std::shared_ptr<worker_pool::Launcher> launcher,
+                                            std::unique_ptr<asio::io_context> io) {
+  std::unique_ptr<Node> node(new Node(state, std::move(config), std::move(io)));
+  BOOST_OUTCOME_TRY(node->open(std::move(launcher)));
+  return node;
+}
+
+Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
+  link::crypto_ready();
+  BOOST_OUTCOME_TRY(channel_keys_, link::load_or_make_channel_keys(state_.node_channel_key()));
+  BOOST_OUTCOME_TRY(signing_keys_, link::load_or_make_signing_keys(state_.node_signing_key()));
+  plugin_host::HostPaths paths;
+  paths.shipped = plugin_host::shipped_plugins();
+  paths.dropped = config_->plugins.folder;
+  paths.copies = state_.plugin_copies();
+  paths.checker = plugin_host::own_executable();
+  BOOST_OUTCOME_TRY(plugins_, plugin_host::PluginHost::open(paths, config_->plugins));
+  BOOST_OUTCOME_TRY(listen());
+  if (config_->node.store.enabled) {
+    BOOST_OUTCOME_TRY(store_, store::ResultStore::open(state_.store(), config_->node.store));
+  }
+  worker_pool::WorkerPool::Setup setup;
+  setup.io = io_.get();
+  setup.state = state_;
+  setup.config = config_;
+  setup.launcher = std::move(launcher);
+  setup.shim = plugin_host::own_executable().parent_path() / "worker_shim";
+  BOOST_OUTCOME_TRY(pool_, worker_pool::WorkerPool::create(std::move(setup)));
+  BOOST_OUTCOME_TRY(auto balancer, plugins_->balancer(config_->node.balancer));
+  // Room for every open request's widest step would be unbounded; a queue of some calls for each open request is not.
+  const std::size_t queue_limit = std::size_t{config_->node.limits.max_requests} * 16;
+  dispatcher_ = std::make_unique<dispatch::Dispatcher>(*pool_, std::move(balancer), queue_limit);
+  fill_service();
+  requests_ = std::make_unique<session::Requests>(service_);
+  CentralLink::Setup central;
+  central.io = io_.get();
+  central.keys = signing_keys_;
+  central.dial = [this](milliseconds within) { return dial_central(within); };
+  central.report = [this] { return report_of(facts()); };
+  central_ = std::make_shared<CentralLink>(std::move(central));
+  return done();
+}
+
+void Node::fill_service() {
+  service_.io = io_.get();
+  service_.node = config_->node.name;
+  service_.channel_keys = &channel_keys_;
+  service_.pool = pool_.get();
+  service_.dispatcher = dispatcher_.get();
+  service_.store = store_.get();
+  service_.config = [this] { return config_; };
+  service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {
+    // One instance serves all uploads of this strand; its contexts and scratch memory stay warm.
+    if (const auto found = codecs_.find(name); found != codecs_.end()) return found->second;
+    BOOST_OUTCOME_TRY(auto codec, plugins_->codec(name));
+    codecs_.emplace(std::string(name), codec);
+    return codec;
+  };
+  service_.check_ticket = [this](std::string_view ticket, const PublicKey& device) { return central_->check(ticket, device); };
+  service_.control = [this](const std::string& text) {
+    return serving::answer_control([this](std::string_view command, const boost::json::object& request) {
+      return control(command, request);
+    }, text);
+  };
+}
+
+Outcome<void> Node::listen() {
+  BOOST_OUTCOME_TRY(transport_, plugins_->transport_for(config_->node.listen));
+  BOOST_OUTCOME_TRY(auto local, serving::UnixListener::open(state_.node_socket()));
+  local_door_.emplace(std::move(local));
+  BOOST_OUTCOME_TRY(const auto listening, transport_->listen(config_->node.listen));
+  url_ = config_->node.advertise.empty() ? listening.url : config_->node.advertise;
+  serving::AcceptLoop::Setup devices;
+  devices.executor = io_->get_executor();
+  devices.listening = listening.descriptor;
+  devices.accept = [this](int descriptor) { return transport_->accept(descriptor); };
+  devices.full = [this] { return sessions_.size() >= config_->node.limits.max_connections; };
+  devices.accepted = [this](plugin::Connection connection) { welcome(std::move(connection), DeviceSession::Door::sealed); };
+  BOOST_OUTCOME_TRY(device_loop_, serving::AcceptLoop::start(std::move(devices)));
+  serving::AcceptLoop::Setup locals;
+  locals.executor = io_->get_executor();
+  locals.listening = local_door_->give_away();
+  locals.accept = serving::accept_unix;
+  locals.full = devices.full;
+  locals.full = [this] { return sessions_.size() >= config_->node.limits.max_connections + 16; };  // room to look at a full node
+  locals.accepted = [this](plugin::Connection connection) { welcome(std::move(connection), DeviceSession::Door::local); };
+  BOOST_OUTCOME_TRY(local_loop_, serving::AcceptLoop::start(std::move(locals)));
+  return done();
+}
+
+void Node::welcome(plugin::Connection connection, DeviceSession::Door door) {
+  auto stream = net::FrameStream::adopt(io_->get_executor(), connection.descriptor, connection.peer);
+  if (!stream) {
+    spdlog::warn("node: a connection was lost peer={} reason=\"{}\"", connection.peer, escaped(describe(stream.error())));
+    return;
+  }
+  auto session = std::make_shared<DeviceSession>(service_, *requests_, std::move(stream).value(), door);
+  sessions_.insert(session.get());
+  asio::co_spawn(*io_, attend(this, std::move(session)), asio::detached);
+}
+
+asio::awaitable<void> Node::attend(Node* node, std::shared_ptr<DeviceSession> session) {
+  co_await DeviceSession::serve(session);
+  node->sessions_.erase(session.get());
+}
+
+Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
+  CentralLink::Dialled dialled;
+  dialled.url = config_->node.central;
+  std::string key = config_->node.central_key;
+  if (dialled.url.empty() || key.empty()) {
+    // This host's own central tells where it really listens (port 0 is allowed) and its key.
+    boost::json::object question{{"command", "status"}};
+    BOOST_OUTCOME_TRY(const auto status, serving::ask_control(state_.central_socket(), std::move(question), within));
+    const auto* url = status.if_contains("listen");
+    const auto* known_key = status.if_contains("channel_key");
+    if (url == nullptr || !url->is_string() || known_key == nullptr || !known_key->is_string()) {
+      return Error{Errc::bad_frame, "central's status names no address and key"};
+    }
+    if (dialled.url.empty()) dialled.url = std::string(url->get_string());
+    if (key.empty()) key = std::string(known_key->get_string());
+  }
+  BOOST_OUTCOME_TRY(from_hex(key, dialled.key));
+  BOOST_OUTCOME_TRY(const auto transport, plugins_->transport_for(dialled.url));
+  BOOST_OUTCOME_TRY(dialled.connection, transport->connect(dialled.url, after(Clock::now(), within)));
+  return dialled;
+}
+
+Outcome<boost::json::object> Node::control(std::string_view command, const boost::json::object&) {
+  if (command == "status") return status_of(facts());
+  return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
+}
+
+FactSources Node::facts() const {
+  FactSources from;
+  from.config = config_.get();
+  from.pool = pool_.get();
+  from.dispatcher = dispatcher_.get();
+  from.requests = requests_.get();
+  from.store = store_.get();
+  from.plugins = plugins_.get();
+  from.url = url_;
+  from.channel_key = to_hex(channel_keys_.public_key);
+  from.identity_key = to_text(signing_keys_.public_key);
+  from.sessions = sessions_.size();
+  from.central_connected = central_->connected();
+  from.central_error = central_->last_error();
+  from.started = started_;
+  return from;
+}
+
+void Node::workers_changed() {
+  dispatcher_->pump();
+  requests_->admit();
+  std::vector<std::string> ready;
+  for (const worker_pool::WorkerView& worker : pool_->workers()) {
+    if (worker.state == "ready") ready.push_back(worker.model + "@" + worker.version);
+  }
+  if (ready != ready_models_) {
+    ready_models_ = std::move(ready);
+    central_->hurry();
+  }
+}
+
+void Node::run() {
+  pool_->on_change([this] { workers_changed(); });
+  pool_->start_workers();
+  if (central_) asio::co_spawn(*io_, CentralLink::run(central_), asio::detached);
+  spdlog::info("node: serving name={} url={} config={}", config_->node.name, url_, config_->digest.substr(0, 12));
+  pool_->run();
+}
+
+void Node::stop() {
+  if (std::exchange(stopping_, true)) return;
+  spdlog::info("node: stopping, {} requests open", requests_->open());
+  requests_->drain([this] { end_workers(); });
+  central_->hurry();  // so that no device is sent here any more
+  device_loop_->stop();
+  drain_limit_.expires_after(kDrainLimit);
+  drain_limit_.async_wait([this](const boost::system::error_code& failure) {
+    if (!failure) hurry();
+  });
+}
+
+void Node::hurry() {
+  stopping_ = true;
+  const Error reason{Errc::shutting_down, "node " + config_->node.name + " was stopped"};
+  requests_->end_all(reason);
+  end_workers();
+}
+
+void Node::end_workers() {
+  if (std::exchange(ending_, true)) return;
+  drain_limit_.cancel();
+  pool_->stop([this] {
+    central_->stop();
+    device_loop_->stop();
+    local_loop_->stop();
+    for (DeviceSession* session : sessions_) session->close();
+    // After the sessions have seen their end: their last answers are on the way.
+    asio::post(*io_, [this] { io_->stop(); });
+  });
+}
+
+}  // namespace gearbox::node

@@ -1,0 +1,86 @@
+// node.hpp: one running node, put together by hand from its rooms.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+#include "config/config.hpp"
+#include "config/state_dir.hpp"
+#include "dispatch/dispatcher.hpp"
+#include "node/central_link.hpp"
+#include "node/facts.hpp"
+#include "plugin_host/plugin_host.hpp"
+#include "serving/accept_loop.hpp"
+#include "serving/unix_socket.hpp"
+#include "session/device_session.hpp"
+#include "session/requests.hpp"
+#include "session/service.hpp"
+#include "store/store.hpp"
+#include "worker_pool/worker_pool.hpp"
+
+namespace gearbox::node {
+
+/// Strand: the io_context's one thread, which run() is.
+class Node {
+ public:
+  /// Opens and reserves everything; nothing is served yet.
+  /// Errors: bad_config, bad_plugin, no_space, io_error (a port in use, another node on this state folder): each with what it was.
+  static Outcome<std::unique_ptr<Node>> create(const config::StateDir& state, config::Snapshot config,
+                                               std::shared_ptr<worker_pool::Launcher> launcher,
+                                               std::unique_ptr<boost::asio::io_context> io);
+  ~Node();
+
+  /// Serves until stop() has done its work.
+  void run();
+  /// Says so first, takes nothing new, finishes what runs within a bound, ends the workers; then run() returns.
+  void stop();
+  /// The same without waiting for anybody.
+  void hurry();
+
+  boost::asio::io_context& io() { return *io_; }
+  const std::string& url() const { return url_; }
+
+ private:
+  Node(const config::StateDir& state, config::Snapshot config, std::unique_ptr<boost::asio::io_context> io);
+  Outcome<void> open(std::shared_ptr<worker_pool::Launcher> launcher);
+  void fill_service();
+  Outcome<void> listen();
+  void welcome(plugin::Connection connection, session::DeviceSession::Door door);
+  static boost::asio::awaitable<void> attend(Node* node, std::shared_ptr<session::DeviceSession> session);
+  Outcome<CentralLink::Dialled> dial_central(milliseconds within) const;
+  Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request);
+  FactSources facts() const;
+  void workers_changed();
+  void end_workers();
+
+  config::StateDir state_;
+  config::Snapshot config_;
+  std::unique_ptr<boost::asio::io_context> io_;
+  Instant started_ = Clock::now();
+  link::ChannelKeys channel_keys_;
+  link::SigningKeys signing_keys_;
+  std::unique_ptr<plugin_host::PluginHost> plugins_;
+  std::shared_ptr<plugin::Transport> transport_;
+  std::map<std::string, std::shared_ptr<plugin::Codec>, std::less<>> codecs_;
+  std::unique_ptr<store::ResultStore> store_;
+  std::unique_ptr<worker_pool::WorkerPool> pool_;
+  std::unique_ptr<dispatch::Dispatcher> dispatcher_;
+  session::Service service_;
+  std::unique_ptr<session::Requests> requests_;
+  std::shared_ptr<CentralLink> central_;
+  std::optional<serving::UnixListener> local_door_;
+  std::shared_ptr<serving::AcceptLoop> device_loop_, local_loop_;
+  std::unordered_set<session::DeviceSession*> sessions_;
+  boost::asio::steady_timer drain_limit_;
+  std::string url_;
+  std::vector<std::string> ready_models_;   // as last told to central
+  bool stopping_ = false;
+  bool ending_ = false;
+};
+
+}  // namespace gearbox::node

@@ -1,0 +1,256 @@
+#include "pipeline/run.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gearbox::pipeline {
+
+using worker_pool::TensorRef;
+
+std::shared_ptr<Run> Run::start(dispatch::Dispatcher& dispatcher, RunRequest request, Finished finished) {
+  std::shared_ptr<Run> run(new Run(dispatcher, std::move(request), std::move(finished)));
+  run->begin();
+  return run;
+}
+
+Run::Run(dispatch::Dispatcher& dispatcher, RunRequest request, Finished finished)
+    : dispatcher_(dispatcher), request_(std::move(request)), finished_(std::move(finished)) {}
+
+void Run::begin() {
+  for (auto& [name, value] : request_.inputs) values_.emplace("request." + name, std::move(value));
+  request_.inputs.clear();
+  for (const config::StepConfig& config : request_.task->steps) {
+    Step step;
+    step.config = &config;
+    step.record = config::find_model(*request_.config, config.model, config.version);
+    if (step.record == nullptr) {
+      finish(Error{Errc::model_unavailable, "step '" + config.name + "': no model " + config.model + " version " + config.version});
+      return;
+    }
+    step.timing.step = config.name;
+    step.timing.model = step.record->name;
+    step.timing.version = step.record->version;
+    steps_.push_back(std::move(step));
+  }
+  advance();
+}
+
+void Run::cancel() {
+  over_ = true;
+  for (const auto& [place, job] : std::exchange(jobs_, {})) dispatcher_.cancel(job);
+  values_.clear();
+  steps_.clear();
+}
+
+void Run::finish(Outcome<RunResult> outcome) {
+  if (over_) return;
+  const std::shared_ptr<Run> alive = shared_from_this();  // cancel() lets go of what may hold us
+  Finished finished = std::move(finished_);
+  cancel();
+  finished(std::move(outcome));
+}
+
+const Value* Run::find(const config::TensorSource& source) const {
+  const auto found = values_.find(source.step + "." + source.tensor);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+bool Run::is_fed(const Step& step) const {
+  return std::all_of(step.config->inputs.begin(), step.config->inputs.end(),
+                     [&](const auto& input) { return find(input.second) != nullptr; });
+}
+
+void Run::advance() {
+  const std::shared_ptr<Run> alive = shared_from_this();
+  bool progress = true;
+  while (progress && !over_) {
+    progress = false;
+    for (std::size_t i = 0; i < steps_.size() && !over_; ++i) {
+      if (steps_[i].started || !is_fed(steps_[i])) continue;
+      steps_[i].started = true;
+      progress = true;
+      if (Outcome<void> started = start_step(i); !started) {
+        Error error = started.error();
+        error.detail = "step '" + steps_[i].config->name + "': " + error.detail;
+        finish(std::move(error));
+        return;
+      }
+    }
+  }
+  if (over_) return;
+  if (std::all_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.done; })) finish(result());
+}
+
+Outcome<std::vector<std::vector<TensorRef>>> Run::calls_of(const Step& step) const {
+  std::size_t count = 1;
+  if (!step.config->for_each.empty()) {
+    const Value* scattered = find(step.config->inputs.at(step.config->for_each));
+    count = scattered->tensors.size();
+    if (count > kMaxFanOut) {
+      return Error{Errc::too_large, std::to_string(count) + " items to scatter; at most " + std::to_string(kMaxFanOut)};
+    }
+  }
+  std::vector<std::vector<TensorRef>> calls(count);
+  for (std::size_t call = 0; call < count; ++call) {
+    for (const auto& [input, source] : step.config->inputs) {
+      const Value* value = find(source);
+      std::vector<TensorRef> feed;
+      if (input == step.config->for_each) {
+        feed.push_back(value->tensors[call]);
+        feed.back().item = 0;
+      } else {
+        feed = value->tensors;  // a list that is not scattered goes in whole
+      }
+      const auto declared = std::find_if(step.record->inputs.begin(), step.record->inputs.end(),
+                                         [&](const model::TensorDecl& decl) { return decl.name == input; });
+      for (TensorRef& tensor : feed) {
+        tensor.spec.name = input;
+        if (declared != step.record->inputs.end()) {
+          BOOST_OUTCOME_TRY(model::check_fits(*declared, tensor.spec));
+        }
+        calls[call].push_back(tensor);
+      }
+    }
+    if (calls[call].size() > wire::kMaxTensors) {
+      return Error{Errc::too_large, std::to_string(calls[call].size()) + " tensors for one call; at most " +
+                                        std::to_string(wire::kMaxTensors)};
+    }
+  }
+  return calls;
+}
+
+Outcome<void> Run::start_step(std::size_t index) {
+  Step& step = steps_[index];
+  BOOST_OUTCOME_TRY(auto calls, calls_of(step));
+  step.answers.resize(calls.size());
+  step.open_calls = calls.size();
+  step.timing.calls = static_cast<std::uint32_t>(calls.size());
+  if (calls.empty()) return gather(step);
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    dispatch::Job job;
+    job.task = request_.task->name;
+    job.model = step.record->name;
+    job.version = step.record->version;
+    job.call.inputs = std::move(calls[call]);
+    job.call.deadline = request_.deadline;
+    job.call.tenant = request_.tenant;
+    job.call.priority = request_.priority;
+    job.call.grant_bytes = step.record->max_output_bytes;
+    BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), [self = shared_from_this(), index, call](
+                                                                            dispatch::JobResult result) {
+                        self->answered(index, call, std::move(result));
+                      }));
+    jobs_[(std::uint64_t{index} << 32) | call] = id;
+  }
+  return done();
+}
+
+void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult result) {
+  if (over_) return;
+  jobs_.erase((std::uint64_t{index} << 32) | call);
+  Step& step = steps_[index];
+  const auto where = [&] {
+    std::string text = "step '" + step.config->name + "'";
+    if (!step.config->for_each.empty()) text += " item " + std::to_string(call);
+    return text + ": ";
+  };
+  if (!result.outputs) {
+    Error error = result.outputs.error();
+    error.detail = where() + error.detail;
+    finish(std::move(error));
+    return;
+  }
+  if (!first_call_seen_) {
+    first_call_seen_ = true;
+    queue_ = result.queued;
+  }
+  step.timing.queue_us = std::max<std::uint64_t>(step.timing.queue_us, static_cast<std::uint64_t>(result.queued.count()));
+  step.timing.run_us = std::max<std::uint64_t>(
+      step.timing.run_us,
+      static_cast<std::uint64_t>(std::chrono::duration_cast<microseconds>(result.run).count()));
+  step.answers[call] = std::move(result.outputs).value();
+  if (--step.open_calls > 0) return;
+  if (Outcome<void> gathered = gather(step); !gathered) {
+    Error error = gathered.error();
+    error.detail = where() + error.detail;
+    finish(std::move(error));
+    return;
+  }
+  advance();
+}
+
+Outcome<void> Run::gather(Step& step) {
+  const bool scattered = !step.config->for_each.empty();
+  for (const model::TensorDecl& output : step.record->outputs) {
+    Value value;
+    value.list = scattered || output.list;
+    value.dtype = output.dtype;
+    for (std::vector<TensorRef>& answer : step.answers) {
+      std::size_t found = 0;
+      for (TensorRef& tensor : answer) {
+        if (tensor.spec.name != output.name) continue;
+        BOOST_OUTCOME_TRY(model::check_fits(output, tensor.spec));
+        ++found;
+        value.tensors.push_back(tensor);
+        value.dtype = tensor.spec.dtype;
+      }
+      if (!output.list && found != 1) {
+        return Error{Errc::bad_result, "model " + step.record->name + " gave " + std::to_string(found) + " tensors for its output '" +
+                                           output.name + "', one is declared"};
+      }
+    }
+    values_.emplace(step.config->name + "." + output.name, std::move(value));
+  }
+  step.answers.clear();
+  step.done = true;
+  return done();
+}
+
+Outcome<RunResult> Run::result() const {
+  RunResult out;
+  out.queue = queue_;
+  for (const auto& [name, source] : request_.task->result) {
+    const Value* value = find(source);
+    if (value == nullptr) {
+      return Error{Errc::internal, "result '" + name + "' has no source " + source.step + "." + source.tensor};
+    }
+    for (ResultTensor& tensor : join(name, *value)) out.tensors.push_back(std::move(tensor));
+  }
+  for (const Step& step : steps_) out.steps.push_back(step.timing);
+  return out;
+}
+
+std::vector<ResultTensor> join(const std::string& name, const Value& value) {
+  std::vector<ResultTensor> out;
+  const auto single = [&](const TensorRef& tensor, std::string as) {
+    ResultTensor result{.spec = tensor.spec, .pieces = {tensor}};
+    result.spec.name = std::move(as);
+    out.push_back(std::move(result));
+  };
+  if (!value.list) {
+    single(value.tensors.front(), name);
+    return out;
+  }
+  const auto n = static_cast<std::int64_t>(value.tensors.size());
+  if (n == 0) {
+    out.push_back({.spec = {.name = name, .dtype = value.dtype, .shape = {0}, .bytes = 0}, .pieces = {}});
+    return out;
+  }
+  const wire::TensorSpec& first = value.tensors.front().spec;
+  const bool alike = std::all_of(value.tensors.begin(), value.tensors.end(), [&](const TensorRef& tensor) {
+    return tensor.spec.shape == first.shape && tensor.spec.dtype == first.dtype;
+  });
+  if (!alike || first.shape.size() + 1 > wire::kMaxRank) {
+    for (std::size_t i = 0; i < value.tensors.size(); ++i) single(value.tensors[i], name + "." + std::to_string(i));
+    return out;
+  }
+  ResultTensor joined{.spec = {.name = name, .dtype = first.dtype, .shape = {n}, .bytes = 0}, .pieces = value.tensors};
+  if (first.shape != std::vector<std::int64_t>{1}) {
+    joined.spec.shape.insert(joined.spec.shape.end(), first.shape.begin(), first.shape.end());
+  }
+  for (const TensorRef& tensor : value.tensors) joined.spec.bytes += tensor.spec.bytes;
+  out.push_back(std::move(joined));
+  return out;
+}
+
+}  // namespace gearbox::pipeline

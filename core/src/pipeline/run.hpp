@@ -1,0 +1,95 @@
+// run.hpp: one run of a task's graph of steps: feeds each step when its tensors are there, scatters for_each over its list,
+// gathers the answers in order, and puts the result together. Payloads stay in their slabs. One strand.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "config/config.hpp"
+#include "dispatch/dispatcher.hpp"
+#include "gearbox/wire/messages.hpp"
+
+namespace gearbox::pipeline {
+
+/// What a name such as "detect.crops" stands for: one tensor, or a list of them.
+struct Value {
+  bool list = false;
+  std::vector<worker_pool::TensorRef> tensors;  // exactly one when it is no list
+  wire::DType dtype = wire::DType::uint8;       // of the items, known even when there are none
+};
+
+/// A tensor of the result: its description, and the pieces whose bytes follow each other.
+struct ResultTensor {
+  wire::TensorSpec spec;
+  std::vector<worker_pool::TensorRef> pieces;
+};
+
+struct RunResult {
+  std::vector<ResultTensor> tensors;
+  std::vector<wire::StepTiming> steps;   // in the order of the task
+  microseconds queue{0};                 // start → first call handed over
+};
+
+struct RunRequest {
+  config::Snapshot config;               // keeps `task` alive
+  const config::TaskConfig* task = nullptr;
+  std::map<std::string, Value> inputs;   // by input name
+  Instant deadline = Instant::max();
+  std::uint32_t tenant = 0;
+  std::uint8_t priority = 0;
+};
+
+/// At most so many calls may one for_each make.
+inline constexpr std::size_t kMaxFanOut = 4096;
+
+class Run : public std::enable_shared_from_this<Run> {
+ public:
+  using Finished = std::function<void(Outcome<RunResult>)>;
+  /// `finished` is called exactly once, perhaps from inside start(), unless cancel() comes first.
+  static std::shared_ptr<Run> start(dispatch::Dispatcher& dispatcher, RunRequest request, Finished finished);
+  /// Drops all that waits or runs; `finished` is not called.
+  void cancel();
+
+ private:
+  struct Step {
+    const config::StepConfig* config = nullptr;
+    const model::Record* record = nullptr;
+    bool started = false;
+    bool done = false;
+    std::size_t open_calls = 0;
+    std::vector<std::vector<worker_pool::TensorRef>> answers;  // by call
+    wire::StepTiming timing;
+  };
+
+  Run(dispatch::Dispatcher& dispatcher, RunRequest request, Finished finished);
+  void begin();
+  void advance();
+  bool is_fed(const Step& step) const;
+  const Value* find(const config::TensorSource& source) const;
+  Outcome<void> start_step(std::size_t index);
+  Outcome<std::vector<std::vector<worker_pool::TensorRef>>> calls_of(const Step& step) const;
+  void answered(std::size_t step, std::size_t call, dispatch::JobResult result);
+  Outcome<void> gather(Step& step);
+  Outcome<RunResult> result() const;
+  void finish(Outcome<RunResult> outcome);
+
+  dispatch::Dispatcher& dispatcher_;
+  RunRequest request_;
+  Finished finished_;
+  std::vector<Step> steps_;
+  std::map<std::string, Value> values_;                    // "step.tensor"
+  std::unordered_map<std::uint64_t, dispatch::Dispatcher::JobId> jobs_;  // step << 32 | call → job
+  microseconds queue_{0};
+  bool first_call_seen_ = false;
+  bool over_ = false;
+};
+
+/// Joins the tensors of a list: all of shape [1]: [n]; all of one shape: [n, ...]; otherwise one entry per item,
+/// "NAME.0", "NAME.1", ... Never copies a byte.
+std::vector<ResultTensor> join(const std::string& name, const Value& value);
+
+}  // namespace gearbox::pipeline

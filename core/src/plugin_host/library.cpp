@@ -1,0 +1,65 @@
+#include "plugin_host/library.hpp"
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/shared_library.hpp>
+
+#include <exception>
+
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::plugin_host {
+
+namespace {
+
+class OpenedLibrary final : public Library {
+ public:
+  OpenedLibrary(boost::dll::shared_library library, const plugin::Descriptor* descriptor, PluginInfo info)
+      : Library(descriptor, std::move(info)), library_(std::move(library)) {}
+
+ private:
+  boost::dll::shared_library library_;
+};
+
+}  // namespace
+
+Outcome<std::shared_ptr<Library>> Library::open(const std::filesystem::path& file) {
+  // RTLD_LOCAL: two plugins may define the same names. RTLD_NOW: a missing symbol is found here, not in a call.
+  try {
+    boost::dll::fs::error_code error;
+    boost::dll::shared_library library(file, error, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+    if (error) {
+      const char* const reason = ::dlerror();
+      return Error{Errc::bad_plugin, "does not load: " + escaped(reason != nullptr ? std::string_view(reason) : error.message(), 256)};
+    }
+    if (!library.has("gearbox_plugin")) return Error{Errc::bad_plugin, "exports no gearbox_plugin"};
+    const auto* descriptor = &library.get<const plugin::Descriptor>("gearbox_plugin");
+    BOOST_OUTCOME_TRY(PluginInfo info, read_descriptor(*descriptor));
+    return std::shared_ptr<Library>(std::make_shared<OpenedLibrary>(std::move(library), descriptor, std::move(info)));
+  } catch (const std::exception& thrown) {
+    return Error{Errc::bad_plugin, "does not load: " + escaped(thrown.what(), 256)};
+  } catch (...) {
+    return Error{Errc::bad_plugin, "does not load: its start-up code threw"};
+  }
+}
+
+template <plugin::Kind kind>
+Outcome<std::unique_ptr<typename plugin::KindTraits<kind>::Class>> Library::make(const plugin::Options& options) const {
+  if (descriptor_->kind != kind) return Error{Errc::bad_plugin, "'" + info_.name + "' is a " + info_.kind};
+  const auto function = reinterpret_cast<plugin::Make<kind>>(reinterpret_cast<std::uintptr_t>(descriptor_->make));
+  try {
+    auto made = function(options);
+    if (!made) return Error{Errc::bad_plugin, "'" + info_.name + "' cannot be made: " + escaped(describe(made.error()), 256)};
+    if (made.value() == nullptr) return Error{Errc::bad_plugin, "'" + info_.name + "' gave no object"};
+    return std::move(made).value();
+  } catch (const std::exception& thrown) {
+    return Error{Errc::bad_plugin, "'" + info_.name + "' threw while it was made: " + escaped(thrown.what(), 256)};
+  } catch (...) {
+    return Error{Errc::bad_plugin, "'" + info_.name + "' threw while it was made"};
+  }
+}
+
+template Outcome<std::unique_ptr<plugin::Transport>> Library::make<plugin::Kind::transport>(const plugin::Options&) const;
+template Outcome<std::unique_ptr<plugin::Balancer>> Library::make<plugin::Kind::balancer>(const plugin::Options&) const;
+template Outcome<std::unique_ptr<plugin::Codec>> Library::make<plugin::Kind::codec>(const plugin::Options&) const;
+
+}  // namespace gearbox::plugin_host

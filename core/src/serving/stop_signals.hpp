@@ -1,0 +1,25 @@
+// stop_signals.hpp: SIGTERM and SIGINT as events of the role's loop; and what every role does about other signals.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace gearbox::serving {
+
+/// The first signal calls `stop` (finish, within a bound), each further one `hurry` (now). Both run on the executor.
+/// SIGPIPE is ignored from here on: a peer that is gone is an error of the write, never our end.
+class StopSignals {
+ public:
+  StopSignals(boost::asio::any_io_executor executor, std::function<void()> stop, std::function<void()> hurry);
+  ~StopSignals();  // signals have their former meaning again after that
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace gearbox::serving

@@ -1,0 +1,160 @@
+#include "serving/unix_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::serving {
+
+namespace {
+
+constexpr int kBacklog = 128;
+
+Error failure(const std::string& what, const std::filesystem::path& path, int number) {
+  return Error{Errc::io_error, what + " " + escaped(path.string()) + ": " + std::generic_category().message(number)};
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  int get() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+Outcome<sockaddr_un> address_of(const std::filesystem::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string& text = path.native();
+  if (text.size() >= sizeof(address.sun_path)) {
+    return Error{Errc::io_error, "the path " + escaped(text) + " is too long for a socket: at most " +
+                                     std::to_string(sizeof(address.sun_path) - 1) + " bytes; use a shorter --state folder"};
+  }
+  std::memcpy(address.sun_path, text.data(), text.size());
+  return address;
+}
+
+const sockaddr* generic(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
+
+}  // namespace
+
+Outcome<UnixListener> UnixListener::open(const std::filesystem::path& path) {
+  BOOST_OUTCOME_TRY(const sockaddr_un address, address_of(path));
+  // Two starters at once: the check, the removal and the new name happen under a lock on the folder.
+  const Descriptor folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) return failure("cannot open", path.parent_path(), errno);
+  while (::flock(folder.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return failure("cannot lock", path.parent_path(), errno);
+  }
+
+  struct stat found{};
+  if (::lstat(path.c_str(), &found) == 0) {
+    if (!S_ISSOCK(found.st_mode)) return Error{Errc::io_error, escaped(path.string()) + " is in the way: it is no socket"};
+    const Outcome<int> answered = connect_unix(path);
+    if (answered) {
+      ::close(answered.value());
+      return Error{Errc::io_error, "another process serves " + escaped(path.string())};
+    }
+    if (answered.error().code != Errc::unreachable) return answered.error();
+    if (::unlink(path.c_str()) != 0) return failure("cannot remove the old", path, errno);
+  }
+
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) return failure("cannot make a socket for", path, errno);
+  ::fchmod(socket.get(), 0600);  // before bind: the name then never has another mode; checked below
+  if (::bind(socket.get(), generic(address), sizeof(address)) != 0) return failure("cannot bind", path, errno);
+  UnixListener listener;
+  struct stat made{};
+  if (::listen(socket.get(), kBacklog) != 0 || ::lstat(path.c_str(), &made) != 0 ||
+      ((made.st_mode & 0777U) != 0600U && ::chmod(path.c_str(), 0600) != 0)) {
+    const int number = errno;
+    ::unlink(path.c_str());
+    return failure("cannot listen on", path, number);
+  }
+  listener.path_ = path;
+  listener.descriptor_ = socket.release();
+  listener.device_ = made.st_dev;
+  listener.inode_ = made.st_ino;
+  return listener;
+}
+
+UnixListener::UnixListener(UnixListener&& other) noexcept { *this = std::move(other); }
+
+UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  path_ = std::exchange(other.path_, {});
+  descriptor_ = std::exchange(other.descriptor_, -1);
+  device_ = other.device_;
+  inode_ = other.inode_;
+  return *this;
+}
+
+UnixListener::~UnixListener() { end(); }
+
+int UnixListener::give_away() { return std::exchange(descriptor_, -1); }
+
+void UnixListener::end() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  if (path_.empty()) return;
+  struct stat found{};
+  if (::lstat(path_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == inode_) ::unlink(path_.c_str());
+  path_.clear();
+}
+
+Outcome<plugin::Connection> accept_unix(int listening) {
+  const int descriptor = ::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (descriptor < 0) {
+    switch (errno) {
+      case EAGAIN: return Error{Errc::short_frame, {}};
+      case ECONNABORTED:
+      case EINTR: return Error{Errc::closed, {}};
+      case EMFILE:
+      case ENFILE:
+      case ENOBUFS:
+      case ENOMEM: return Error{Errc::no_space, std::generic_category().message(errno)};
+      default: return Error{Errc::io_error, "accept: " + std::generic_category().message(errno)};
+    }
+  }
+  plugin::Connection connection;
+  connection.descriptor = descriptor;
+  ucred peer{};
+  socklen_t bytes = sizeof(peer);
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) {
+    connection.peer = "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid);
+    connection.peer_group = "uid " + std::to_string(peer.uid);
+  }
+  return connection;
+}
+
+Outcome<int> connect_unix(const std::filesystem::path& path) {
+  BOOST_OUTCOME_TRY(const sockaddr_un address, address_of(path));
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) return failure("cannot make a socket for", path, errno);
+  if (::connect(socket.get(), generic(address), sizeof(address)) != 0) {
+    if (errno == ECONNREFUSED || errno == ENOENT) {
+      return Error{Errc::unreachable, "nobody listens on " + escaped(path.string())};
+    }
+    return failure("cannot connect to", path, errno);  // EAGAIN: somebody is there, and very busy
+  }
+  return socket.release();
+}
+
+}  // namespace gearbox::serving

@@ -1,0 +1,54 @@
+// device_session.hpp: one connection of a device (sealed) or of the local command line (the node's unix socket, plain): proves
+// who speaks, then turns frames into requests and answers into frames.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gearbox/net/frame_stream.hpp"
+#include "session/identity.hpp"
+#include "session/requests.hpp"
+#include "session/service.hpp"
+
+namespace gearbox::session {
+
+class DeviceSession final : public Listener, public std::enable_shared_from_this<DeviceSession> {
+ public:
+  enum class Door { sealed, local };
+  DeviceSession(Service& service, Requests& requests, std::shared_ptr<net::FrameStream> stream, Door door);
+
+  /// Serves until the connection ends. By value: the coroutine's frame keeps the session alive.
+  static boost::asio::awaitable<void> serve(std::shared_ptr<DeviceSession> self);
+  void close();
+
+  void upload_at(const RequestId& id, std::uint64_t offset) override;
+  void accepted(const RequestId& id) override;
+  void failed(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) override;
+  void finished(const RequestPtr& request) override;
+  void replaced() override;
+
+ private:
+  using Self = std::shared_ptr<DeviceSession>;
+  static boost::asio::awaitable<Outcome<void>> open(Self self);
+  static boost::asio::awaitable<Outcome<void>> loop(Self self);
+  static boost::asio::awaitable<Outcome<void>> handle(Self self, wire::FrameHeader header);
+  static boost::asio::awaitable<Outcome<void>> read_submit(Self self, wire::FrameHeader header);
+  static boost::asio::awaitable<Outcome<void>> read_chunk(Self self, wire::FrameHeader header);
+  static boost::asio::awaitable<void> write(Self self, wire::FrameHeader header, std::string json);
+  static boost::asio::awaitable<void> write_result(Self self, RequestPtr request);
+  Outcome<void> identify(const wire::Hello& hello);
+  void send(wire::FrameHeader header, std::string json);
+  void report(const RequestId& id, const Error& error, std::uint32_t retry_after_ms);
+
+  Service& service_;
+  Requests& requests_;
+  std::shared_ptr<net::FrameStream> stream_;
+  Door door_;
+  Identity identity_;
+  bool identified_ = false;
+};
+
+}  // namespace gearbox::session

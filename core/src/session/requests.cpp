@@ -1,0 +1,396 @@
+#include "session/requests.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "gearbox/base/stop_point.hpp"
+#include "gearbox/base/text.hpp"
+#include "gearbox/link/ticket.hpp"
+#include "session/parking.hpp"
+
+namespace gearbox::session {
+
+namespace asio = boost::asio;
+using link::UploadState;
+
+namespace {
+/// An answer waits so long for its device to acknowledge it, or to come back; a running request of a lost device as long.
+constexpr milliseconds kLinger{30'000};
+/// The device is told the offset it has reached every so many bytes: what a cut can cost it.
+constexpr std::uint64_t kAcknowledgeEvery = 1ULL << 20;
+}  // namespace
+
+std::uint32_t retry_after_ms(const Error& error) {
+  switch (error.code) {
+    case Errc::overloaded: return 500;
+    case Errc::no_space: return 1000;
+    case Errc::rate_limited: return 5000;
+    case Errc::shutting_down: return 2000;
+    default: return 0;
+  }
+}
+
+Requests::~Requests() {
+  for (auto& [key, request] : table_) {
+    request->timer.cancel();
+    if (request->run) request->run->cancel();
+  }
+}
+
+Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
+                                 const std::shared_ptr<Listener>& listener) {
+  const RequestKey key{identity.device, header.request};
+  if (const auto known = table_.find(key); known != table_.end()) {
+    if (!known->second->upload.matches(submit)) {
+      ++counters_.refused;
+      return Error{Errc::bad_input, "this device has used the request id already, for another request"};
+    }
+    ++counters_.repeated;
+    repeat(known->second, listener);
+    return done();
+  }
+  Outcome<RequestPtr> made = make(identity, header, std::move(submit));
+  if (!made) {
+    ++counters_.refused;
+    return made.error();
+  }
+  const RequestPtr& request = made.value();
+  request->listener = listener;
+  table_.emplace(key, request);
+  ++open_;
+  ++open_by_device_[key.device];
+  ++counters_.announced;
+  request->timer.expires_at(request->deadline);
+  request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
+    if (const RequestPtr alive = weak.lock(); alive && !failure) {
+      ++counters_.expired;
+      fail(alive, Error{Errc::deadline_exceeded, "the request's time ran out while it was " +
+                                                     std::string(name_of(alive->upload.state()))});
+    }
+  });
+  waiting_.push_back(request);
+  admit();
+  return done();
+}
+
+Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit) {
+  if (draining_) return Error{Errc::shutting_down, "node " + service_.node + " takes no new requests"};
+  if (header.request.is_nil()) return Error{Errc::bad_input, "a request needs an id of its own"};
+  const config::Snapshot config = service_.config();
+  const config::LimitsConfig& limits = config->node.limits;
+  if (open_ >= limits.max_requests) {
+    return Error{Errc::overloaded, std::to_string(open_) + " requests are open at node " + service_.node};
+  }
+  const std::uint32_t own_limit = identity.ticket.max_requests > 0
+                                      ? std::min(identity.ticket.max_requests, limits.max_requests_per_device)
+                                      : limits.max_requests_per_device;
+  const auto own = open_by_device_.find(identity.device);
+  if (own != open_by_device_.end() && own->second >= own_limit) {
+    return Error{Errc::overloaded, "this device has " + std::to_string(own->second) + " open requests, its limit"};
+  }
+  BOOST_OUTCOME_TRY(check_name("task", submit.task));
+  const auto found = config->tasks.find(submit.task);
+  if (found == config->tasks.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, task] : config->tasks) names.push_back(name);
+    const std::string_view near = nearest(submit.task, names);
+    return Error{Errc::unknown_task, "no task is called '" + submit.task + "'" +
+                                         (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
+  }
+  const config::TaskConfig& task = found->second;
+  if (!identity.local) {
+    BOOST_OUTCOME_TRY(link::check_task(identity.ticket, submit.task));
+  }
+  const std::uint64_t limit = identity.ticket.max_upload_bytes > 0
+                                  ? std::min(identity.ticket.max_upload_bytes, limits.max_upload_bytes)
+                                  : limits.max_upload_bytes;
+  BOOST_OUTCOME_TRY(auto receiver, link::UploadReceiver::announce(std::move(submit), limit));
+  BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, task, receiver.submit()));
+  if (ingest.plain_bytes() > limits.input_arena_bytes / 2) {
+    return Error{Errc::too_large, std::to_string(ingest.plain_bytes()) + " bytes are more than half of the node's input arena"};
+  }
+  auto request = std::make_shared<Request>(RequestKey{identity.device, header.request}, std::move(receiver), std::move(ingest),
+                                           *service_.io);
+  request->identity = identity;
+  request->config = config;
+  request->task = &task;
+  request->announced = header;
+  request->arrived = Clock::now();
+  const milliseconds allowed = task.deadline.count() > 0 ? task.deadline : limits.default_deadline;
+  // A device may ask for less time than the node's default or more, but not for ever.
+  const milliseconds wanted = header.remaining_ms == wire::kNoDeadline ? allowed : milliseconds(header.remaining_ms);
+  request->deadline = after(request->arrived, std::min<milliseconds>(wanted, std::chrono::hours(1)));
+  return request;
+}
+
+void Requests::admit() {
+  if (admitting_) return;  // failing a request below frees memory and would start this again
+  admitting_ = true;
+  while (!waiting_.empty()) {
+    const RequestPtr request = waiting_.front().lock();
+    if (!request || request->over) {
+      waiting_.pop_front();
+      continue;
+    }
+    if (uploads_ >= request->config->node.limits.max_uploads_at_once) break;
+    if (Outcome<void> reserved = request->ingest.reserve(*service_.pool); !reserved) {
+      // Others hold the memory and will give it back: wait for that. Nobody does: waiting would be in vain.
+      if (service_.pool->memory().input_used > 0) break;
+      waiting_.pop_front();
+      fail(request, reserved.error());
+      continue;
+    }
+    waiting_.pop_front();
+    request->uploading = true;
+    ++uploads_;
+    stop_point("node.upload.announced");
+    if (request->upload.complete()) {
+      complete(request);
+    } else if (const auto listener = request->listener.lock()) {
+      listener->upload_at(request->key.id, 0);
+    }
+  }
+  admitting_ = false;
+}
+
+void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener) {
+  const auto before = request->listener.lock();
+  if (before && before != listener && request->reading) before->replaced();
+  request->listener = listener;
+  if (!request->over) {
+    request->timer.expires_at(request->deadline);
+    request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
+      if (const RequestPtr alive = weak.lock(); alive && !failure) {
+        ++counters_.expired;
+        fail(alive, Error{Errc::deadline_exceeded, "the request's time ran out"});
+      }
+    });
+  }
+  switch (request->upload.state()) {
+    case UploadState::normal:
+    case UploadState::announced:
+    case UploadState::receiving:
+      if (request->ingest.reserved()) listener->upload_at(request->key.id, request->upload.offset());
+      break;  // else it still waits for memory and is told then
+    case UploadState::verifying:
+    case UploadState::accepted:
+    case UploadState::running: listener->accepted(request->key.id); break;
+    case UploadState::done:
+      listener->accepted(request->key.id);
+      listener->finished(request);
+      break;
+    case UploadState::failed: listener->failed(request->key.id, *request->error, 0); break;
+  }
+}
+
+RequestPtr Requests::receiving(const RequestKey& key, const Listener* listener) const {
+  const auto found = table_.find(key);
+  if (found == table_.end() || found->second->over || !found->second->uploading) return nullptr;
+  if (found->second->listener.lock().get() != listener) return nullptr;
+  return found->second;
+}
+
+void Requests::chunk(const RequestPtr& request, std::uint64_t offset, ByteView bytes) {
+  if (request->over) return;
+  const auto listener = request->listener.lock();
+  if (Outcome<void> received = request->upload.received(offset, bytes); !received) {
+    if (listener) listener->upload_at(request->key.id, request->upload.offset());
+    return;
+  }
+  counters_.wire_bytes += bytes.size();
+  if (request->upload.complete()) {
+    complete(request);
+    return;
+  }
+  if (request->upload.offset() - request->acknowledged >= kAcknowledgeEvery) {
+    request->acknowledged = request->upload.offset();
+    if (listener) listener->upload_at(request->key.id, request->acknowledged);
+  }
+}
+
+void Requests::release_upload(const RequestPtr& request) {
+  if (!request->uploading) return;
+  request->uploading = false;
+  --uploads_;
+}
+
+void Requests::complete(const RequestPtr& request) {
+  release_upload(request);
+  if (Outcome<void> whole = request->upload.verify(); !whole) return fail(request, whole.error());
+  if (Outcome<void> sane = request->ingest.check_content(request->config->node.limits.max_pixels); !sane) {
+    return fail(request, sane.error());
+  }
+  stop_point("node.upload.verified");
+  request->verified = Clock::now();
+  request->upload.to(UploadState::accepted);
+  ++counters_.accepted;
+  counters_.plain_bytes += request->ingest.plain_bytes();
+  if (const auto listener = request->listener.lock()) listener->accepted(request->key.id);
+  stop_point("node.request.accepted");
+  request->upload.to(UploadState::running);
+  pipeline::RunRequest run;
+  run.config = request->config;
+  run.task = request->task;
+  run.inputs = request->ingest.values();
+  run.deadline = request->deadline;
+  run.tenant = request->identity.ticket.tenant;
+  run.priority = request->announced.priority;
+  auto started = pipeline::Run::start(*service_.dispatcher, std::move(run),
+                                      [this, weak = std::weak_ptr(request)](Outcome<pipeline::RunResult> outcome) {
+                                        if (const RequestPtr alive = weak.lock()) finish(alive, std::move(outcome));
+                                      });
+  if (!request->over) request->run = std::move(started);  // it may have ended from inside start()
+  admit();
+}
+
+void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome) {
+  if (request->over) return;
+  request->ready = Clock::now();
+  if (!outcome) return fail(request, outcome.error());
+  pipeline::RunResult& result = outcome.value();
+  request->tensors = std::move(result.tensors);
+  for (const pipeline::ResultTensor& tensor : request->tensors) {
+    request->result.tensors.push_back(tensor.spec);
+    request->result.bytes += tensor.spec.bytes;
+  }
+  request->result.timing.upload_us = static_cast<std::uint64_t>(elapsed(request->arrived, request->verified).count());
+  request->result.timing.queue_us = static_cast<std::uint64_t>(result.queue.count());
+  request->result.timing.total_us = static_cast<std::uint64_t>(elapsed(request->arrived, request->ready).count());
+  request->result.timing.steps = std::move(result.steps);
+  if (wire::to_json(request->result).size() > wire::kMaxJsonBytes) {
+    request->tensors.clear();
+    return fail(request, Error{Errc::result_too_large, "the description of the result's tensors is over 64 KiB"});
+  }
+  stop_point("node.result.ready");
+  ++counters_.answered;
+  settle(request, UploadState::done);
+  if (const auto listener = request->listener.lock()) listener->finished(request);
+}
+
+void Requests::fail(const RequestPtr& request, Error error) {
+  if (request->over) return;
+  request->ready = Clock::now();
+  ++counters_.failed;
+  request->error = std::move(error);
+  settle(request, UploadState::failed);
+  if (const auto listener = request->listener.lock()) {
+    listener->failed(request->key.id, *request->error, retry_after_ms(*request->error));
+  }
+}
+
+void Requests::settle(const RequestPtr& request, UploadState state) {
+  if (request->run) std::exchange(request->run, nullptr)->cancel();
+  release_upload(request);
+  request->over = true;
+  if (request->upload.state() != state) request->upload.to(state);  // a digest that does not match has made it failed already
+  --open_;
+  const auto own = open_by_device_.find(request->key.device);
+  if (--own->second == 0) open_by_device_.erase(own);
+  keep(request);
+  request->ingest.release();
+  linger(request);
+  if (idle_ && open_ == 0) {
+    asio::post(*service_.io, std::exchange(idle_, nullptr));
+  }
+  // Its slabs may go now, or when the store has read them; whoever waits for memory is looked at after that.
+  asio::post(*service_.io, [this] { admit(); });
+}
+
+void Requests::keep(const RequestPtr& request) {
+  // What was refused on the way in is of no use to anybody later; what was accepted is kept, failed or not.
+  if (service_.store == nullptr || request->verified == Instant{}) return;
+  store::Item item;
+  item.key = request->key;
+  item.user = request->identity.user;
+  item.tenant = request->identity.ticket.tenant;
+  item.task = request->task->name;
+  item.node = service_.node;
+  item.ok = !request->error.has_value();
+  if (request->error) item.error = describe(*request->error);
+  for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
+  item.input_bytes = request->ingest.plain_views();
+  for (const pipeline::ResultTensor& tensor : request->tensors) {
+    item.outputs.push_back(tensor.spec);
+    for (const worker_pool::TensorRef& piece : tensor.pieces) item.output_bytes.push_back(piece.bytes());
+  }
+  item.timing = request->result.timing;
+  // The store reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them alive is
+  // moved there and back, never dropped on the way.
+  struct Held {
+    std::map<std::string, pipeline::Value> inputs;
+    std::vector<pipeline::ResultTensor> outputs;
+  };
+  auto held = std::make_shared<Held>(Held{request->ingest.values(), request->tensors});
+  service_.store->put(std::move(item), [this, held = std::move(held)]() mutable {
+    asio::post(*service_.io, [this, held = std::move(held)]() mutable {
+      held.reset();
+      admit();
+    });
+  });
+}
+
+void Requests::linger(const RequestPtr& request) {
+  if (request->listener.expired() && !request->tensors.empty()) parking_.park(request->tensors);
+  request->timer.expires_after(kLinger);
+  request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
+    if (const RequestPtr alive = weak.lock(); alive && !failure) forget(alive);
+  });
+}
+
+void Requests::forget(const RequestPtr& request) {
+  request->timer.cancel();
+  table_.erase(request->key);
+  asio::post(*service_.io, [this] { admit(); });
+}
+
+void Requests::cancel(const RequestKey& key) {
+  const auto found = table_.find(key);
+  if (found == table_.end()) return;
+  const RequestPtr request = found->second;
+  fail(request, Error{Errc::cancelled, "by the device"});
+}
+
+void Requests::acknowledge(const RequestKey& key) {
+  const auto found = table_.find(key);
+  if (found == table_.end() || !found->second->over) return;
+  const RequestPtr request = found->second;
+  forget(request);
+}
+
+void Requests::left(const Listener* listener) {
+  for (auto& [key, request] : table_) {
+    if (request->listener.lock().get() != listener) continue;
+    request->listener.reset();
+    if (request->over) {
+      if (!request->tensors.empty()) parking_.park(request->tensors);
+      continue;
+    }
+    request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
+    request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
+      if (const RequestPtr alive = weak.lock(); alive && !failure) {
+        fail(alive, Error{Errc::cancelled, "its device went away and did not come back in time"});
+      }
+    });
+  }
+}
+
+void Requests::drain(std::function<void()> idle) {
+  draining_ = true;
+  if (open_ == 0) {
+    asio::post(*service_.io, std::move(idle));
+    return;
+  }
+  idle_ = std::move(idle);
+}
+
+void Requests::end_all(const Error& error) {
+  std::vector<RequestPtr> all;
+  for (const auto& [key, request] : table_) all.push_back(request);
+  for (const RequestPtr& request : all) fail(request, error);
+}
+
+}  // namespace gearbox::session

@@ -1,0 +1,135 @@
+// requests.hpp: all requests of a node, from their announcement to the acknowledged answer. A request belongs to (device key,
+// request id), not to a connection: a device that comes back and submits the same id again is told where its upload stands, or
+// gets the answer that is already there.
+//
+// One strand. Bounded: open requests in all and for each device, uploads at once, time, and the bytes of answers that wait for
+// a device which went away.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "gearbox/link/upload.hpp"
+#include "gearbox/wire/frame.hpp"
+#include "pipeline/run.hpp"
+#include "session/identity.hpp"
+#include "session/ingest.hpp"
+#include "session/parking.hpp"
+#include "session/service.hpp"
+
+namespace gearbox::session {
+
+struct Request;
+using RequestPtr = std::shared_ptr<Request>;
+
+/// Who is told about a request's progress: the session that submitted it last. Calls come on the strand; none may block.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void upload_at(const RequestId& id, std::uint64_t offset) = 0;
+  virtual void accepted(const RequestId& id) = 0;
+  virtual void failed(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) = 0;
+  virtual void finished(const RequestPtr& request) = 0;
+  /// Another session has taken the request over while this one was in the middle of a chunk.
+  virtual void replaced() = 0;
+};
+
+struct Request {
+  Request(RequestKey its_key, link::UploadReceiver receiver, Ingest its_ingest, boost::asio::io_context& io)
+      : key(its_key), upload(std::move(receiver)), ingest(std::move(its_ingest)), timer(io) {}
+
+  RequestKey key;
+  Identity identity;
+  config::Snapshot config;
+  const config::TaskConfig* task = nullptr;
+  wire::FrameHeader announced;
+  link::UploadReceiver upload;
+  Ingest ingest;
+  std::weak_ptr<Listener> listener;
+  boost::asio::steady_timer timer;             // the deadline; later: how long the answer waits for its device
+  Instant deadline{}, arrived{}, verified{}, ready{};
+  std::shared_ptr<pipeline::Run> run;
+  bool reading = false;                        // a chunk is being read straight into the slab
+  bool uploading = false;                      // holds one of the places for uploads
+  std::uint64_t acknowledged = 0;              // offset last told to the device
+
+  // once it is over
+  std::optional<Error> error;
+  wire::ResultMessage result;
+  std::vector<pipeline::ResultTensor> tensors;
+
+  bool over = false;                           // answered or failed; the upload's state says which
+};
+
+struct RequestCounters {
+  std::uint64_t announced = 0, accepted = 0, answered = 0, failed = 0, refused = 0, repeated = 0, expired = 0;
+  std::uint64_t wire_bytes = 0, plain_bytes = 0;
+};
+
+class Requests {
+ public:
+  explicit Requests(Service& service) : service_(service) {}
+  ~Requests();
+
+  /// A submit frame. Answers through `listener`: upload_at, or what is already known about this id.
+  /// Errors: what refuses it; retry_after_ms() tells how long the sender should wait.
+  Outcome<void> announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
+                         const std::shared_ptr<Listener>& listener);
+
+  /// The request, if it is in the receiving state and belongs to this listener.
+  RequestPtr receiving(const RequestKey& key, const Listener* listener) const;
+  /// A chunk has arrived whole: `bytes` as uploaded (for the digest); a coded one has been decoded already.
+  void chunk(const RequestPtr& request, std::uint64_t offset, ByteView bytes);
+
+  void cancel(const RequestKey& key);
+  /// The device has the whole answer.
+  void acknowledge(const RequestKey& key);
+  /// The session ended: its requests linger for a while, then are cancelled and forgotten.
+  void left(const Listener* listener);
+  void fail(const RequestPtr& request, Error error);
+
+  /// No new ones from here on. `idle` is called once, when no request is open.
+  void drain(std::function<void()> idle);
+  /// Ends all that is open with `error`.
+  void end_all(const Error& error);
+  /// Uploads that wait for memory or a place may go on. Called by the node when memory was freed.
+  void admit();
+
+  std::size_t open() const { return open_; }
+  const RequestCounters& counters() const { return counters_; }
+  bool draining() const { return draining_; }
+
+ private:
+  Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit);
+  void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
+  void complete(const RequestPtr& request);
+  void finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome);
+  void settle(const RequestPtr& request, link::UploadState state);
+  void keep(const RequestPtr& request);
+  void linger(const RequestPtr& request);
+  void forget(const RequestPtr& request);
+  void release_upload(const RequestPtr& request);
+
+  Service& service_;
+  std::unordered_map<RequestKey, RequestPtr, RequestKeyHash> table_;
+  std::map<PublicKey, std::uint32_t> open_by_device_;
+  std::deque<std::weak_ptr<Request>> waiting_;   // announced, without memory or a place yet
+  std::uint32_t uploads_ = 0;
+  std::size_t open_ = 0;
+  RequestCounters counters_;
+  Parking parking_;
+  std::function<void()> idle_;
+  bool draining_ = false;
+  bool admitting_ = false;
+};
+
+/// How long a sender should wait before it tries again after `error`; 0 when trying again will not help.
+std::uint32_t retry_after_ms(const Error& error);
+
+}  // namespace gearbox::session

@@ -1,0 +1,35 @@
+// service.hpp: what sessions and requests need of the node that hosts them. Everything outlives every session; one strand.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "config/config.hpp"
+#include "dispatch/dispatcher.hpp"
+#include "gearbox/link/keys.hpp"
+#include "gearbox/plugin/codec.hpp"
+#include "gearbox/wire/messages.hpp"
+#include "store/store.hpp"
+#include "worker_pool/worker_pool.hpp"
+
+namespace gearbox::session {
+
+struct Service {
+  boost::asio::io_context* io = nullptr;
+  std::string node;
+  const link::ChannelKeys* channel_keys = nullptr;
+  worker_pool::WorkerPool* pool = nullptr;
+  dispatch::Dispatcher* dispatcher = nullptr;
+  store::ResultStore* store = nullptr;   // null: nothing is kept
+  std::function<config::Snapshot()> config;
+  std::function<Outcome<std::shared_ptr<plugin::Codec>>(std::string_view name)> codec;
+  /// Checks a ticket that `device` presents against central's keys, time and revocations.
+  std::function<Outcome<wire::Ticket>(std::string_view ticket, const PublicKey& device)> check_ticket;
+  /// A command of the local command line, as JSON; its answer, as JSON.
+  std::function<std::string(const std::string& command)> control;
+};
+
+}  // namespace gearbox::session

@@ -1,0 +1,105 @@
+#include "gearbox/shm/call_block.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gearbox/base/text.hpp"
+#include "gearbox/shm/copy_once.hpp"
+
+namespace gearbox::shm {
+
+namespace {
+Error broken(std::string why) { return Error{Errc::bad_frame, "call block: " + std::move(why)}; }
+
+Outcome<PlacedTensor> read_entry(const std::byte* at) {
+  const auto entry = copy_once<TensorEntry>(at);
+  PlacedTensor tensor;
+  tensor.spec.name.assign(entry.name, ::strnlen(entry.name, kTensorNameBytes));
+  const auto dtype = wire::dtype_from(entry.dtype);
+  if (!dtype) return broken("unknown element type " + std::to_string(entry.dtype));
+  if (entry.rank > wire::kMaxRank) return broken("rank " + std::to_string(entry.rank));
+  tensor.spec.dtype = *dtype;
+  tensor.spec.shape.assign(entry.shape, entry.shape + entry.rank);
+  tensor.spec.bytes = entry.bytes;
+  auto fits = wire::check(tensor.spec);
+  if (!fits) return broken(fits.error().detail);
+  tensor.item = entry.item;
+  tensor.arena = entry.arena;
+  tensor.offset = entry.offset;
+  return tensor;
+}
+}  // namespace
+
+Outcome<std::uint64_t> write_block(ByteSpan into, std::span<const PlacedTensor> tensors, std::uint32_t error,
+                                   std::string_view text) {
+  text = text.substr(0, kMaxTextBytes);
+  if (tensors.size() > wire::kMaxTensors) {
+    return Error{Errc::bad_input, std::to_string(tensors.size()) + " tensors, at most " + std::to_string(wire::kMaxTensors)};
+  }
+  const std::uint64_t bytes = block_bytes(tensors.size(), text.size());
+  if (into.size() < bytes) return Error{Errc::no_space, "no room for the call block"};
+  BlockHeader header{};
+  header.tensors = static_cast<std::uint32_t>(tensors.size());
+  header.error = error;
+  header.text_bytes = static_cast<std::uint32_t>(text.size());
+  std::byte* at = into.data();
+  std::memcpy(at, &header, sizeof header);
+  at += sizeof header;
+  for (const PlacedTensor& tensor : tensors) {
+    if (tensor.spec.name.size() > kTensorNameBytes || tensor.spec.shape.size() > wire::kMaxRank) {
+      return Error{Errc::bad_input, "tensor '" + tensor.spec.name + "': its name or rank is too long"};
+    }
+    TensorEntry entry{};
+    std::memcpy(entry.name, tensor.spec.name.data(), tensor.spec.name.size());
+    entry.dtype = static_cast<std::uint32_t>(tensor.spec.dtype);
+    entry.rank = static_cast<std::uint32_t>(tensor.spec.shape.size());
+    std::copy(tensor.spec.shape.begin(), tensor.spec.shape.end(), entry.shape);
+    entry.item = tensor.item;
+    entry.arena = tensor.arena;
+    entry.offset = tensor.offset;
+    entry.bytes = tensor.spec.bytes;
+    std::memcpy(at, &entry, sizeof entry);
+    at += sizeof entry;
+  }
+  if (!text.empty()) std::memcpy(at, text.data(), text.size());
+  return bytes;
+}
+
+Outcome<Block> read_block(ByteView block) {
+  if (block.size() < sizeof(BlockHeader)) return broken("shorter than its header");
+  const auto header = copy_once<BlockHeader>(block.data());
+  if (header.tensors > wire::kMaxTensors) return broken(std::to_string(header.tensors) + " tensors");
+  if (header.text_bytes > kMaxTextBytes) return broken(std::to_string(header.text_bytes) + " bytes of text");
+  if (block_bytes(header.tensors, header.text_bytes) > block.size()) return broken("its parts are longer than it is");
+  Block result;
+  result.error = header.error;
+  result.tensors.reserve(header.tensors);
+  const std::byte* at = block.data() + sizeof header;
+  for (std::uint32_t i = 0; i < header.tensors; ++i, at += sizeof(TensorEntry)) {
+    BOOST_OUTCOME_TRY(auto tensor, read_entry(at));
+    result.tensors.push_back(std::move(tensor));
+  }
+  if (header.text_bytes > 0) {
+    const std::string copy(reinterpret_cast<const char*>(at), header.text_bytes);  // copied before it is looked at
+    result.text = one_line(copy);
+  }
+  return result;
+}
+
+Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes) {
+  if (offset > arena_bytes || bytes > arena_bytes - offset) {
+    return broken("bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " of " + std::to_string(arena_bytes));
+  }
+  return done();
+}
+
+std::string one_line(std::string_view text) {
+  const bool plain = is_utf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  });
+  if (plain && text.size() <= kMaxTextBytes) return std::string(text);
+  // The limit leaves room for the last escape and the dots.
+  return escaped(text, kMaxTextBytes - 16);
+}
+
+}  // namespace gearbox::shm

@@ -1,0 +1,354 @@
+#include "gearbox/shm/endpoint.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "gearbox/shm/arena.hpp"
+#include "gearbox/shm/attach.hpp"
+#include "gearbox/shm/call_block.hpp"
+#include "gearbox/shm/doorbell.hpp"
+#include "gearbox/shm/ring.hpp"
+#include "gearbox/shm/spin.hpp"
+
+namespace gearbox::shm {
+
+struct WorkerEndpoint::State {
+  Fd socket;
+  Fd epoll;
+  Fd own_bell;                       // never read: an edge of epoll tells each ring
+  Doorbell node_bell;
+  Mapping ring_memory;
+  RingConsumer requests;
+  RingProducer answers;
+  std::map<ArenaId, Mapping> arenas;
+  ArenaId output{};
+  SpinBudget spin;
+  bool broken = false;
+
+  Outcome<void> adopt(AttachMessage& message);
+  Outcome<void> watch();
+  Outcome<void> drain_socket();
+  Outcome<Call> open(const Descriptor& descriptor);
+  Outcome<ByteView> view(ArenaId arena, std::uint64_t offset, std::uint64_t bytes);
+  void publish(const Descriptor& answer);
+  void pong(const Descriptor& ping);
+  void refuse(const Descriptor& descriptor, const Error& error);
+  Outcome<std::vector<Call>> take(std::uint64_t count);
+  Outcome<void> sleep(Instant until);
+};
+
+namespace {
+/// The answer's descriptor for a call: what the node needs to find it again.
+Descriptor answer_to(const Descriptor& call, CallKind kind) {
+  Descriptor answer{};
+  answer.request = call.request;
+  answer.attempt = call.attempt;
+  answer.kind = kind;
+  answer.part = call.part;
+  answer.epoch = call.epoch;
+  answer.tenant = call.tenant;
+  answer.priority = call.priority;
+  answer.grant_offset = call.grant_offset;
+  answer.grant_bytes = call.grant_bytes;
+  return answer;
+}
+std::size_t aligned(std::size_t bytes) { return (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign; }
+}  // namespace
+
+Outcome<void> WorkerEndpoint::State::adopt(AttachMessage& message) {
+  if (auto* exit = std::get_if<ExitNotice>(&message.body)) return Error{Errc::not_allowed, exit->reason};
+  const auto* accept = std::get_if<Accept>(&message.body);
+  if (accept == nullptr || message.fds.size() != kMaxAttachFds) {
+    return Error{Errc::bad_frame, "the node answered the hello with something else"};
+  }
+  if (accept->layout_version != kLayoutVersion) {
+    return Error{Errc::unsupported_version, "the node's memory layout is version " + std::to_string(accept->layout_version)};
+  }
+  BOOST_OUTCOME_TRY(ring_memory, Mapping::map(message.fds[kRingFd], ring_bytes(accept->capacity), Access::read_write));
+  BOOST_OUTCOME_TRY(RingMemory * ring, open_ring(ring_memory.data(), ring_memory.size(), accept->capacity));
+  requests = RingConsumer(ring->to_worker, to_worker_entries(ring), accept->capacity);
+  answers = RingProducer(ring->to_node, to_node_entries(ring, accept->capacity), accept->capacity);
+  own_bell = std::move(message.fds[kWorkerBellFd]);
+  node_bell = Doorbell(std::move(message.fds[kNodeBellFd]));
+  output = accept->output_arena;
+  BOOST_OUTCOME_TRY(arenas[kInputArena], Mapping::map(message.fds[kInputFd], accept->input_bytes, Access::read_only));
+  BOOST_OUTCOME_TRY(arenas[output], Mapping::map(message.fds[kOutputFd], accept->output_bytes, Access::read_write));
+  ring_memory.hide_from_children();
+  arenas[output].hide_from_children();
+  spin = SpinBudget(microseconds(accept->spin_us));
+  return watch();
+}
+
+Outcome<void> WorkerEndpoint::State::watch() {
+  epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event bell{};
+  bell.events = EPOLLIN | EPOLLET;
+  bell.data.fd = own_bell.get();
+  epoll_event node{};
+  node.events = EPOLLIN | EPOLLRDHUP;
+  node.data.fd = socket.get();
+  if (!epoll || ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, own_bell.get(), &bell) != 0 ||
+      ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.get(), &node) != 0) {
+    return Error{Errc::io_error, std::string("epoll: ") + std::strerror(errno)};
+  }
+  return done();
+}
+
+/// Takes what the node has said on the socket meanwhile. Errors: closed.
+Outcome<void> WorkerEndpoint::State::drain_socket() {
+  for (;;) {
+    auto message = receive_message(socket.get());
+    if (!message) {
+      if (message.error().code == Errc::short_frame) return done();
+      return Error{Errc::closed, message.error().detail};
+    }
+    if (auto* exit = std::get_if<ExitNotice>(&message.value().body)) return Error{Errc::closed, exit->reason};
+    if (const auto* notice = std::get_if<ArenaNotice>(&message.value().body)) {
+      if (message.value().fds.size() != 1) return Error{Errc::bad_frame, "an arena without its descriptor"};
+      BOOST_OUTCOME_TRY(arenas[notice->arena], Mapping::map(message.value().fds[0], notice->bytes, Access::read_only));
+    }
+  }
+}
+
+Outcome<ByteView> WorkerEndpoint::State::view(ArenaId arena, std::uint64_t offset, std::uint64_t bytes) {
+  auto found = arenas.find(arena);
+  if (found == arenas.end()) {
+    BOOST_OUTCOME_TRY(drain_socket());  // its descriptor was sent before the call was published
+    found = arenas.find(arena);
+    if (found == arenas.end()) {
+      return Error{Errc::bad_frame, "arena " + std::to_string(static_cast<std::uint32_t>(arena)) + " is not known here"};
+    }
+  }
+  const ByteView all = found->second.view();
+  BOOST_OUTCOME_TRY(check_range(offset, bytes, all.size()));
+  return all.subspan(offset, bytes);
+}
+
+Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor) {
+  Call call;
+  call.descriptor = descriptor;
+  call.taken = Clock::now();
+  const ByteSpan own = arenas[output].bytes();
+  BOOST_OUTCOME_TRY(check_range(descriptor.grant_offset, descriptor.grant_bytes, own.size()));
+  if (descriptor.grant_bytes < kAnswerBlockBytes) return Error{Errc::bad_frame, "the grant holds no block"};
+  call.grant = own.subspan(descriptor.grant_offset, descriptor.grant_bytes);
+  call.reserved = kAnswerBlockBytes;
+  if (descriptor.block_bytes == 0) return call;
+  BOOST_OUTCOME_TRY(const ByteView bytes, view(descriptor.block_arena, descriptor.block_offset, descriptor.block_bytes));
+  BOOST_OUTCOME_TRY(Block block, read_block(bytes));
+  call.inputs.reserve(block.tensors.size());
+  for (PlacedTensor& tensor : block.tensors) {
+    BOOST_OUTCOME_TRY(const ByteView at, view(tensor.arena, tensor.offset, tensor.spec.bytes));
+    call.inputs.push_back(InputTensor{std::move(tensor.spec), tensor.item, at});
+  }
+  return call;
+}
+
+void WorkerEndpoint::State::publish(const Descriptor& answer) {
+  // The ring holds an answer for each call that the node may hand over: when it is full the node broke its word.
+  if (!answers.push(answer)) {
+    broken = true;
+    return;
+  }
+  if (answers.publish()) node_bell.ring();
+}
+
+void WorkerEndpoint::State::pong(const Descriptor& ping) { publish(answer_to(ping, CallKind::answer)); }
+
+/// A call that cannot even be read: answered as a failure where the grant allows, else with an empty failure.
+void WorkerEndpoint::State::refuse(const Descriptor& descriptor, const Error& error) {
+  Descriptor answer = answer_to(descriptor, CallKind::failure);
+  const ByteSpan own = arenas[output].bytes();
+  if (check_range(descriptor.grant_offset, descriptor.grant_bytes, own.size())) {
+    auto bytes = write_block(own.subspan(descriptor.grant_offset, descriptor.grant_bytes), {},
+                             static_cast<std::uint32_t>(error.code), one_line(error.detail));
+    if (bytes) {
+      answer.block_arena = output;
+      answer.block_offset = descriptor.grant_offset;
+      answer.block_bytes = bytes.value();
+    }
+  }
+  publish(answer);
+}
+
+Outcome<std::vector<Call>> WorkerEndpoint::State::take(std::uint64_t count) {
+  std::vector<Call> calls;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Descriptor descriptor = requests.take();
+    if (descriptor.kind == CallKind::ping) {
+      pong(descriptor);
+      continue;
+    }
+    if (descriptor.kind != CallKind::infer && descriptor.kind != CallKind::probe) {
+      refuse(descriptor, Error{Errc::bad_frame, "a call of unknown kind"});
+      continue;
+    }
+    auto call = open(descriptor);
+    if (call) {
+      calls.push_back(std::move(call).value());
+    } else if (call.error().code == Errc::closed) {
+      return call.error();
+    } else {
+      refuse(descriptor, call.error());
+    }
+  }
+  requests.release();
+  return calls;
+}
+
+/// Until the doorbell or the socket says something, at most until `until`. Errors: closed; bad_frame.
+Outcome<void> WorkerEndpoint::State::sleep(Instant until) {
+  if (requests.may_sleep()) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+    const int timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+    std::array<epoll_event, 2> events{};
+    const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
+    requests.wake();
+    for (int i = 0; i < count; ++i) {
+      if (events[static_cast<std::size_t>(i)].data.fd == socket.get()) return drain_socket();
+    }
+    return done();
+  }
+  requests.wake();
+  return done();
+}
+
+WorkerEndpoint::WorkerEndpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
+WorkerEndpoint::~WorkerEndpoint() = default;
+
+Outcome<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::attach(const std::filesystem::path& socket, const WorkerHello& hello) {
+  auto state = std::make_unique<State>();
+  BOOST_OUTCOME_TRY(state->socket, dial(socket));
+  // The node answers at once or is gone; a node that hangs must not hold the worker for ever.
+  const timeval limit{30, 0};
+  if (::setsockopt(state->socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
+    return Error{Errc::io_error, std::string("setsockopt: ") + std::strerror(errno)};
+  }
+  BOOST_OUTCOME_TRY(send_message(state->socket.get(), AttachBody(hello), {}));
+  auto message = receive_message(state->socket.get());
+  if (!message) {
+    if (message.error().code == Errc::short_frame) return Error{Errc::unreachable, "the node does not answer the hello"};
+    return message.error();
+  }
+  const int flags = ::fcntl(state->socket.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(state->socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return Error{Errc::io_error, std::string("fcntl: ") + std::strerror(errno)};
+  }
+  BOOST_OUTCOME_TRY(state->adopt(message.value()));
+  return std::unique_ptr<WorkerEndpoint>(new WorkerEndpoint(std::move(state)));
+}
+
+Outcome<std::vector<Call>> WorkerEndpoint::next(std::size_t most, milliseconds within) {
+  State& state = *state_;
+  const Instant began = Clock::now();
+  const Instant until = after(began, within);
+  Instant spin_until = began + state.spin.now();
+  for (;;) {
+    if (state.broken) return Error{Errc::bad_frame, "the answer ring is full"};
+    state.requests.publish_cpu();
+    BOOST_OUTCOME_TRY(const std::uint64_t there, state.requests.ready());
+    if (there > 0) {
+      const Instant now = Clock::now();
+      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most)));
+      if (!calls.empty()) {
+        state.spin.observe(now - began);
+        return calls;
+      }
+      continue;  // only pings
+    }
+    const Instant now = Clock::now();
+    if (now >= until) return std::vector<Call>{};
+    if (now < spin_until && state.requests.producer_cpu() != this_cpu()) {
+      // A short run of looks at the index between two looks at the clock.
+      for (int i = 0; i < 32; ++i) {
+        cpu_relax();
+        auto again = state.requests.ready();
+        if (!again || again.value() > 0) break;
+      }
+      continue;
+    }
+    BOOST_OUTCOME_TRY(state.sleep(until));
+    spin_until = Clock::now();  // once per wait
+  }
+}
+
+ByteSpan WorkerEndpoint::reserve(Call& call, std::size_t bytes) {
+  const std::size_t begin = aligned(call.reserved);
+  if (begin > call.grant.size() || bytes > call.grant.size() - begin) return {};
+  call.reserved = begin + bytes;
+  return call.grant.subspan(begin, bytes);
+}
+
+Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>& outputs, std::chrono::nanoseconds run) {
+  State& state = *state_;
+  if (outputs.size() > wire::kMaxTensors) {
+    return Error{Errc::bad_result, std::to_string(outputs.size()) + " output tensors, at most " +
+                                       std::to_string(wire::kMaxTensors)};
+  }
+  std::vector<PlacedTensor> placed;
+  placed.reserve(outputs.size());
+  for (const OutputTensor& output : outputs) {
+    PlacedTensor tensor;
+    tensor.spec = output.spec;
+    tensor.spec.bytes = output.bytes.size();
+    auto fits = wire::check(tensor.spec);
+    if (!fits) return Error{Errc::bad_result, fits.error().detail};
+    tensor.item = output.item;
+    tensor.arena = state.output;
+    const std::byte* begin = output.bytes.data();
+    const std::byte* grant = call.grant.data();
+    const std::less_equal<> before;  // of pointers into different objects, too
+    const bool inside = !output.bytes.empty() && before(grant + kAnswerBlockBytes, begin) &&
+                        before(begin + output.bytes.size(), grant + call.grant.size());
+    if (!inside) {
+      const ByteSpan room = reserve(call, output.bytes.size());
+      if (room.size() != output.bytes.size() || (room.data() == nullptr && !output.bytes.empty())) {
+        return Error{Errc::result_too_large, "the outputs do not fit into " +
+                                                 std::to_string(call.grant.size() - kAnswerBlockBytes) + " bytes"};
+      }
+      if (!output.bytes.empty()) std::memcpy(room.data(), output.bytes.data(), output.bytes.size());
+      begin = room.empty() ? grant + kAnswerBlockBytes : room.data();
+    }
+    tensor.offset = call.descriptor.grant_offset + static_cast<std::uint64_t>(begin - grant);
+    placed.push_back(std::move(tensor));
+  }
+  auto bytes = write_block(call.grant, placed, 0, {});
+  if (!bytes) return Error{Errc::bad_result, bytes.error().detail};
+  Descriptor answer = answer_to(call.descriptor, CallKind::answer);
+  answer.block_arena = state.output;
+  answer.block_offset = call.descriptor.grant_offset;
+  answer.block_bytes = bytes.value();
+  answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
+  state.publish(answer);
+  return done();
+}
+
+void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanoseconds run) {
+  State& state = *state_;
+  Descriptor answer = answer_to(call.descriptor, CallKind::failure);
+  answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
+  // The grant was checked to hold a block when the call was taken.
+  auto bytes = write_block(call.grant, {}, static_cast<std::uint32_t>(error.code), one_line(error.detail));
+  if (bytes) {
+    answer.block_arena = state.output;
+    answer.block_offset = call.descriptor.grant_offset;
+    answer.block_bytes = bytes.value();
+  }
+  state.publish(answer);
+}
+
+bool WorkerEndpoint::node_gone() const {
+  pollfd node{state_->socket.get(), POLLRDHUP, 0};
+  return ::poll(&node, 1, 0) == 1 && (node.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+}  // namespace gearbox::shm

@@ -1,0 +1,280 @@
+#include "store/store.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "gearbox/base/text.hpp"
+#include "store/files.hpp"
+#include "store/sqlite.hpp"
+
+namespace gearbox::store {
+
+namespace {
+
+constexpr std::size_t kQueueItems = 256;
+constexpr std::uint64_t kQueueBytes = 256ULL << 20;
+constexpr auto kTidyEvery = std::chrono::seconds(30);
+
+constexpr const char* kSchema = R"sql(
+  PRAGMA journal_mode=WAL;
+  PRAGMA synchronous=NORMAL;
+  CREATE TABLE IF NOT EXISTS results(
+    id INTEGER PRIMARY KEY,
+    request TEXT NOT NULL, device TEXT NOT NULL, user TEXT NOT NULL, tenant INTEGER NOT NULL, task TEXT NOT NULL,
+    node TEXT NOT NULL, ok INTEGER NOT NULL, error TEXT NOT NULL,
+    finished_unix_ms INTEGER NOT NULL,  -- the wall clock, for people only
+    kept_at_ms INTEGER NOT NULL,        -- the store's own clock: running time, so that no jump of the wall clock evicts
+    inputs TEXT NOT NULL, outputs TEXT NOT NULL, timing TEXT NOT NULL,
+    input_bytes INTEGER NOT NULL, output_bytes INTEGER NOT NULL,
+    input_file TEXT NOT NULL, output_file TEXT NOT NULL,
+    UNIQUE(device, request));
+  CREATE INDEX IF NOT EXISTS results_by_task ON results(task, id);
+  CREATE TABLE IF NOT EXISTS clock(id INTEGER PRIMARY KEY CHECK(id = 0), running_ms INTEGER NOT NULL);
+  INSERT OR IGNORE INTO clock VALUES(0, 0);
+)sql";
+
+std::string to_text(const std::vector<wire::TensorSpec>& specs) {
+  boost::json::array out;
+  for (const wire::TensorSpec& spec : specs) {
+    boost::json::array shape(spec.shape.begin(), spec.shape.end());
+    out.push_back(boost::json::object{
+        {"name", spec.name}, {"dtype", wire::name_of(spec.dtype)}, {"shape", std::move(shape)}, {"bytes", spec.bytes}});
+  }
+  return boost::json::serialize(out);
+}
+
+std::string to_text(const wire::Timing& timing) {
+  boost::json::array steps;
+  for (const wire::StepTiming& step : timing.steps) {
+    steps.push_back(boost::json::object{{"step", step.step},
+                                        {"model", step.model},
+                                        {"version", step.version},
+                                        {"calls", step.calls},
+                                        {"queue_us", step.queue_us},
+                                        {"run_us", step.run_us}});
+  }
+  return boost::json::serialize(boost::json::object{{"upload_us", timing.upload_us},
+                                                    {"queue_us", timing.queue_us},
+                                                    {"total_us", timing.total_us},
+                                                    {"steps", std::move(steps)}});
+}
+
+std::uint64_t total(const std::vector<ByteView>& views) {
+  std::uint64_t bytes = 0;
+  for (const ByteView view : views) bytes += view.size();
+  return bytes;
+}
+
+struct Queued {
+  Item item;
+  std::function<void()> written;
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace
+
+struct ResultStore::State {
+  std::filesystem::path folder;
+  config::StoreConfig config;
+  Database database;
+  Instant opened = Clock::now();
+  std::int64_t running_before_ms = 0;
+
+  mutable std::mutex mutex;              // guards what follows
+  std::condition_variable wake;
+  std::deque<Queued> queue;
+  std::uint64_t queued_bytes = 0;
+  bool stopping = false;
+  Counters counters;
+
+  std::thread thread;
+
+  State(std::filesystem::path at, const config::StoreConfig& wanted, Database opened_database)
+      : folder(std::move(at)), config(wanted), database(std::move(opened_database)) {}
+
+  std::int64_t running_ms() const {
+    return running_before_ms + std::chrono::duration_cast<milliseconds>(Clock::now() - opened).count();
+  }
+
+  void work() {
+    Instant next_tidy = Clock::now();
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait_until(lock, next_tidy, [&] { return stopping || !queue.empty(); });
+      while (!queue.empty()) {
+        Queued next = std::move(queue.front());
+        queue.pop_front();
+        lock.unlock();
+        const Outcome<void> written = write(next.item);
+        next.written();
+        lock.lock();
+        queued_bytes -= next.bytes;
+        note(written, next.bytes);
+      }
+      if (stopping) return;
+      if (Clock::now() >= next_tidy) {
+        next_tidy = Clock::now() + kTidyEvery;
+        lock.unlock();
+        const Outcome<std::uint64_t> removed = tidy();
+        lock.lock();
+        if (removed) counters.removed += removed.value();
+        if (!removed) complain(removed.error());
+      }
+    }
+  }
+
+  void note(const Outcome<void>& written, std::uint64_t bytes) {
+    if (written) {
+      ++counters.kept;
+      counters.bytes += bytes;
+      if (!counters.last_error.empty()) spdlog::info("store: writing works again");
+      counters.last_error.clear();
+      return;
+    }
+    ++counters.dropped;
+    complain(written.error());
+  }
+
+  void complain(const Error& error) {
+    const std::string text = describe(error);
+    if (text != counters.last_error) spdlog::warn("store: a result was not kept: {}", escaped(text));  // once, not per item
+    counters.last_error = text;
+  }
+
+  Outcome<void> write(const Item& item) {
+    const std::string request = gearbox::to_text(item.key.id);
+    const std::string device = gearbox::to_text(item.key.device);
+    const std::string base = request.substr(0, 2) + "/" + device.substr(0, 16) + "-" + request;
+    std::string input_file;
+    std::string output_file;
+    if (config.keep_inputs && total(item.input_bytes) > 0) {
+      input_file = base + ".in";
+      BOOST_OUTCOME_TRY(write_whole(folder / input_file, item.input_bytes));
+    }
+    if (total(item.output_bytes) > 0) {
+      output_file = base + ".out";
+      BOOST_OUTCOME_TRY(write_whole(folder / output_file, item.output_bytes));
+    }
+    BOOST_OUTCOME_TRY(auto insert, database.prepare(
+        "INSERT INTO results(request, device, user, tenant, task, node, ok, error, finished_unix_ms, kept_at_ms, inputs, outputs, "
+        "timing, input_bytes, output_bytes, input_file, output_file) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+        "ON CONFLICT(device, request) DO NOTHING"));
+    const auto wall = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    insert.bind(1, request).bind(2, device).bind(3, item.user).bind(4, std::int64_t{item.tenant}).bind(5, item.task);
+    insert.bind(6, item.node).bind(7, std::int64_t{item.ok}).bind(8, item.error).bind(9, std::int64_t{wall}).bind(10, running_ms());
+    insert.bind(11, to_text(item.inputs)).bind(12, to_text(item.outputs)).bind(13, to_text(item.timing));
+    insert.bind(14, input_file.empty() ? std::int64_t{0} : static_cast<std::int64_t>(total(item.input_bytes)));
+    insert.bind(15, static_cast<std::int64_t>(total(item.output_bytes)));
+    insert.bind(16, input_file).bind(17, output_file);
+    BOOST_OUTCOME_TRY(insert.step());
+    return done();
+  }
+
+  /// Removes the oldest while they are too old or all together too large; returns how many. Keeps the clock.
+  Outcome<std::uint64_t> tidy() {
+    BOOST_OUTCOME_TRY(auto clock, database.prepare("UPDATE clock SET running_ms = ?"));
+    BOOST_OUTCOME_TRY(clock.bind(1, running_ms()).step());
+    BOOST_OUTCOME_TRY(auto sum, database.prepare("SELECT coalesce(sum(input_bytes + output_bytes), 0) FROM results"));
+    BOOST_OUTCOME_TRY(sum.step());
+    auto bytes = static_cast<std::uint64_t>(sum.number(0));
+    const std::int64_t oldest = running_ms() - std::int64_t{config.keep_hours} * 3'600'000;
+    BOOST_OUTCOME_TRY(auto next, database.prepare(
+        "SELECT id, input_file, output_file, kept_at_ms, input_bytes + output_bytes FROM results ORDER BY id LIMIT 1"));
+    BOOST_OUTCOME_TRY(auto erase, database.prepare("DELETE FROM results WHERE id = ?"));
+    std::uint64_t removed = 0;
+    for (;;) {
+      next.reset();
+      BOOST_OUTCOME_TRY(const bool row, next.step());
+      if (!row || (next.number(3) >= oldest && bytes <= config.max_bytes)) break;
+      // Files first: a row without files is found again by the next tidy, files without a row never.
+      for (int column = 1; column <= 2; ++column) {
+        if (next.text(column).empty()) continue;
+        BOOST_OUTCOME_TRY(remove_file(folder / next.text(column)));
+      }
+      const std::int64_t id = next.number(0);
+      bytes -= std::min(bytes, static_cast<std::uint64_t>(next.number(4)));
+      next.reset();
+      erase.reset();
+      BOOST_OUTCOME_TRY(erase.bind(1, id).step());
+      ++removed;
+    }
+    const std::lock_guard lock(mutex);
+    counters.bytes = bytes;
+    return removed;
+  }
+};
+
+ResultStore::ResultStore(std::unique_ptr<State> state) : state_(std::move(state)) {
+  state_->thread = std::thread([state = state_.get()] { state->work(); });
+}
+
+ResultStore::~ResultStore() {
+  if (!state_) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_one();
+  state_->thread.join();
+}
+
+namespace {
+Outcome<Database> open_index(const std::filesystem::path& file) {
+  BOOST_OUTCOME_TRY(auto database, Database::open(file, false));
+  BOOST_OUTCOME_TRY(database.run(kSchema));
+  BOOST_OUTCOME_TRY(auto check, database.prepare("PRAGMA quick_check(1)"));
+  BOOST_OUTCOME_TRY(check.step());
+  if (check.text(0) != "ok") return Error{Errc::corrupt_data, check.text(0)};
+  return database;
+}
+}  // namespace
+
+Outcome<std::unique_ptr<ResultStore>> ResultStore::open(const std::filesystem::path& folder, const config::StoreConfig& config) {
+  BOOST_OUTCOME_TRY(make_private_folder(folder));
+  const std::filesystem::path file = folder / "index.db";
+  Outcome<Database> database = open_index(file);
+  if (!database && database.error().code == Errc::corrupt_data) {
+    BOOST_OUTCOME_TRY(const auto aside, set_aside(file));
+    spdlog::warn("store: the index was damaged ({}); set aside as {}, a new one begins", escaped(describe(database.error())),
+                 aside.string());
+    database = open_index(file);
+  }
+  if (!database) return Error{database.error().code, file.string() + ": " + database.error().detail};
+  auto state = std::make_unique<State>(folder, config, std::move(database).value());
+  BOOST_OUTCOME_TRY(auto clock, state->database.prepare("SELECT running_ms FROM clock"));
+  BOOST_OUTCOME_TRY(clock.step());
+  state->running_before_ms = clock.number(0);
+  clock.reset();
+  return std::unique_ptr<ResultStore>(new ResultStore(std::move(state)));
+}
+
+void ResultStore::put(Item item, std::function<void()> written) {
+  const std::uint64_t bytes = total(item.input_bytes) + total(item.output_bytes);
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->queue.size() < kQueueItems && state_->queued_bytes + bytes <= kQueueBytes && !state_->stopping) {
+      state_->queued_bytes += bytes;
+      state_->queue.push_back({std::move(item), std::move(written), bytes});
+      state_->wake.notify_one();
+      return;
+    }
+    ++state_->counters.dropped;
+    state_->complain(Error{Errc::overloaded, "the disk is slower than the requests"});
+  }
+  written();
+}
+
+Counters ResultStore::counters() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->counters;
+}
+
+}  // namespace gearbox::store

@@ -1,0 +1,39 @@
+// attachment.hpp: the node's side of one worker's attachment: socket, ring memory, doorbells. It lives as long as the worker
+// is attached; what is called on it lies in worker.hpp.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "gearbox/shm/attach.hpp"
+#include "gearbox/shm/doorbell.hpp"
+#include "gearbox/shm/ring.hpp"
+#include "worker_pool/arena_slabs.hpp"
+
+namespace gearbox::worker_pool {
+
+struct Attachment {
+  explicit Attachment(boost::asio::io_context& io) : socket(io), bell(io) {}
+
+  /// Makes ring and doorbells and sends them with the arenas. Errors: no_space, io_error, closed, overloaded.
+  static Outcome<std::shared_ptr<Attachment>> accept(boost::asio::io_context& io, shm::Fd peer, const ArenaSlabs& input,
+                                                     const ArenaSlabs& output, std::uint32_t spin_us);
+
+  /// Makes sure that the worker can see `arena` before a call names it. Errors: overloaded, closed, io_error.
+  Outcome<void> show(const ArenaSlabs& arena);
+
+  boost::asio::posix::stream_descriptor socket;
+  boost::asio::posix::stream_descriptor bell;    // the node's doorbell for this worker; read to silence it
+  std::array<std::byte, 8> bell_count{};
+  shm::Mapping memory;
+  shm::RingProducer requests;
+  shm::RingConsumer answers;
+  shm::Doorbell worker_bell;
+  std::set<shm::ArenaId> shown;
+};
+
+}  // namespace gearbox::worker_pool

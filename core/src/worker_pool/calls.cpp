@@ -1,0 +1,285 @@
+// Calls to workers and what comes back. Everything read from a ring or a block is checked; a worker that breaks the contract
+// is killed, its calls end as bad_result.
+#include <algorithm>
+
+#include <boost/asio/post.hpp>
+
+#include "gearbox/base/stop_point.hpp"
+#include "gearbox/shm/call_block.hpp"
+#include "worker_pool/pool.hpp"
+
+namespace gearbox::worker_pool {
+
+namespace {
+/// A call number tells its worker's slot, so that cancel() needs no table.
+constexpr std::uint64_t kSlotBits = 16;
+constexpr std::uint64_t kSlotMask = (std::uint64_t{1} << kSlotBits) - 1;
+
+std::int64_t remaining_us(Instant deadline, Instant now) {
+  if (deadline == Instant::max()) return -1;
+  return elapsed(now, deadline).count();
+}
+
+Error broken(std::string why) { return Error{Errc::bad_result, std::move(why)}; }
+
+/// What a worker may say of a failed call; everything else counts as the model's.
+Errc failure_code(std::uint32_t number) {
+  for (const Errc known : {Errc::cancelled, Errc::deadline_exceeded, Errc::bad_input, Errc::bad_picture, Errc::no_space,
+                           Errc::result_too_large, Errc::bad_result, Errc::corrupt_data}) {
+    if (static_cast<std::uint32_t>(known) == number) return known;
+  }
+  return Errc::model_failed;
+}
+}  // namespace
+
+WorkerPool::CallId Pool::next_id(const Worker& worker) { return (next_call_++ << kSlotBits) | worker.slot; }
+
+std::shared_ptr<ArenaSlabs> Pool::arena(shm::ArenaId id) const {
+  if (id == shm::kInputArena) return input_;
+  const auto slot = static_cast<std::size_t>(id);
+  return slot <= workers_.size() ? workers_[slot - 1]->output : nullptr;
+}
+
+Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::Answered answered) {
+  Worker* worker = by_id(id);
+  if (worker == nullptr || !worker->attached() || worker->life != Life::ready) {
+    return Error{Errc::worker_lost, "the worker is not ready"};
+  }
+  if (worker->running.size() >= worker->capacity()) return Error{Errc::overloaded, "the worker has enough to do"};
+  for (const TensorRef& input : spec.inputs) {
+    const auto from = input.slab ? arena(input.slab->arena()) : nullptr;
+    if (!from) return Error{Errc::internal, "an input that lies in no arena"};
+    BOOST_OUTCOME_TRY(worker->attachment->show(*from));
+  }
+  Running running;
+  running.id = next_id(*worker);
+  running.answered = std::move(answered);
+  const WorkerPool::CallId call = running.id;
+  BOOST_OUTCOME_TRY(hand_over(*worker, std::move(running), spec, shm::CallKind::infer));
+  return call;
+}
+
+Outcome<void> Pool::hand_over(Worker& worker, Running running, const CallSpec& spec, shm::CallKind kind) {
+  running.attempt = spec.attempt;
+  running.grant = worker.output->take(shm::grant_for(spec.grant_bytes));
+  if (!running.grant) return Error{Errc::overloaded, "worker " + std::to_string(worker.slot) + ": its output arena is full"};
+  const Instant now = Clock::now();
+  shm::Descriptor descriptor{};
+  descriptor.request = running.id;
+  descriptor.attempt = spec.attempt;
+  descriptor.kind = kind;
+  descriptor.tenant = spec.tenant;
+  descriptor.priority = spec.priority;
+  descriptor.remaining_us = remaining_us(spec.deadline, now);
+  descriptor.grant_offset = running.grant->offset();
+  descriptor.grant_bytes = running.grant->bytes().size();
+  if (kind == shm::CallKind::infer) {
+    std::vector<shm::PlacedTensor> placed;
+    placed.reserve(spec.inputs.size());
+    for (const TensorRef& input : spec.inputs) {
+      placed.push_back({input.spec, input.item, input.slab->arena(), input.slab->offset() + input.offset});
+    }
+    running.block = input_->take(shm::block_bytes(placed.size(), 0));
+    if (!running.block) return Error{Errc::no_space, "the input arena has no room for a call block"};
+    BOOST_OUTCOME_TRY(descriptor.block_bytes, shm::write_block(running.block->bytes(), placed, 0, {}));
+    descriptor.block_arena = shm::kInputArena;
+    descriptor.block_offset = running.block->offset();
+    running.inputs = spec.inputs;
+  }
+  auto pushed = worker.attachment->requests.push(descriptor);
+  if (!pushed) {
+    if (pushed.error().code == Errc::bad_frame) {
+      asio::post(io_, [self = weak_from_this(), slot = worker.slot, id = worker.id, why = pushed.error().detail] {
+        const auto pool = self.lock();
+        Worker* there = pool ? pool->by_slot(slot) : nullptr;
+        if (there != nullptr && there->id == id && there->attached()) pool->kill(*there, why, Errc::bad_result);
+      });
+      return Error{Errc::worker_lost, pushed.error().detail};
+    }
+    return pushed.error();
+  }
+  if (worker.running.empty()) worker.busy_since = now;
+  worker.running.push_back(std::move(running));
+  if (kind == shm::CallKind::infer) ++worker.calls;
+  if (worker.attachment->requests.publish()) worker.attachment->worker_bell.ring();
+  if (kind == shm::CallKind::infer) stop_point("node.step.dispatched");
+  return done();
+}
+
+/// The real round trip before a worker is called ready: the shim builds inputs from the record and runs them.
+void Pool::probe(Worker& worker) {
+  CallSpec spec;
+  spec.grant_bytes = worker.record->max_output_bytes;
+  spec.deadline = Instant::max();
+  Running running;
+  running.id = next_id(worker);
+  running.probe = true;
+  auto handed = hand_over(worker, std::move(running), spec, shm::CallKind::probe);
+  if (!handed) kill(worker, describe(handed.error()), Errc::worker_lost);
+}
+
+void Pool::send_ping(Worker& worker, Instant now) {
+  shm::Descriptor descriptor{};
+  descriptor.request = next_id(worker);
+  descriptor.kind = shm::CallKind::ping;
+  descriptor.remaining_us = -1;
+  auto pushed = worker.attachment->requests.push(descriptor);
+  if (!pushed) return kill(worker, pushed.error().detail, Errc::bad_result);
+  worker.ping = descriptor.request;
+  worker.ping_sent = now;
+  if (worker.attachment->requests.publish()) worker.attachment->worker_bell.ring();
+}
+
+void Pool::cancel(WorkerPool::CallId id) {
+  Worker* worker = by_slot(static_cast<std::uint32_t>(id & kSlotMask));
+  if (worker == nullptr) return;
+  const auto found = std::find_if(worker->running.begin(), worker->running.end(),
+                                  [&](const Running& running) { return running.id == id; });
+  if (found == worker->running.end() || !found->answered) return;
+  CallAnswer answer;
+  answer.outputs = Error{Errc::cancelled, {}};
+  answer.worker = worker->id;
+  asio::post(io_, [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
+}
+
+/// All callers hear of it now; the slabs stay until the process is gone.
+void Pool::end_calls(Worker& worker, const Error& error) {
+  for (Running& running : worker.running) {
+    if (!running.answered) continue;
+    ++worker.failures;
+    CallAnswer answer;
+    answer.outputs = error;
+    answer.worker = worker.id;
+    // Posted: whoever ends the calls may be in the middle of a list that the callers change.
+    asio::post(io_, [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
+  }
+}
+
+std::size_t Pool::poll() {
+  std::size_t answers = 0;
+  for (const auto& worker : workers_) {
+    if (worker->attached()) answers += poll(*worker);
+  }
+  if (answers > 0) changed();
+  return answers;
+}
+
+std::size_t Pool::poll(Worker& worker) {
+  const auto attachment = worker.attachment;  // a caller's reaction may end the worker meanwhile
+  attachment->answers.publish_cpu();
+  auto there = attachment->answers.ready();
+  if (!there) {
+    kill(worker, there.error().detail, Errc::bad_result);
+    return 0;
+  }
+  if (there.value() == 0) return 0;
+  std::size_t taken = 0;
+  const Instant now = Clock::now();
+  for (; taken < there.value() && worker.attachment == attachment; ++taken) {
+    const shm::Descriptor answer = attachment->answers.take();
+    auto good = answered(worker, answer, now);
+    if (!good && worker.attachment == attachment) kill(worker, good.error().detail, Errc::bad_result);
+  }
+  attachment->answers.release();
+  return taken;
+}
+
+/// Errors: bad_result when the worker broke the contract.
+Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, Instant now) {
+  if (worker.ping != 0 && descriptor.request == worker.ping && descriptor.kind == shm::CallKind::answer) {
+    worker.ping = 0;
+    if (worker.life == Life::suspect) worker.life = Life::ready;
+    return done();
+  }
+  const auto found = std::find_if(worker.running.begin(), worker.running.end(), [&](const Running& running) {
+    return running.id == descriptor.request && running.attempt == descriptor.attempt;
+  });
+  if (found == worker.running.end()) return broken("it answered a call that it does not have");
+
+  CallAnswer answer;
+  answer.worker = worker.id;
+  const auto took = std::chrono::nanoseconds(now - worker.busy_since);
+  // Its own word, as far as it can be true.
+  answer.run = std::chrono::nanoseconds(
+      static_cast<std::int64_t>(std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(took.count()))));
+  if (descriptor.kind == shm::CallKind::failure) {
+    BOOST_OUTCOME_TRY(answer.outputs, failure_of(worker, *found, descriptor));
+  } else if (descriptor.kind == shm::CallKind::answer) {
+    BOOST_OUTCOME_TRY(answer.outputs, outputs_of(worker, *found, descriptor));
+  } else {
+    return broken("an answer of unknown kind");
+  }
+  Running running = std::move(*found);
+  worker.running.erase(found);
+  worker.spin.observe(took);
+  worker.busy_since = now;
+  if (worker.life == Life::suspect) worker.life = Life::ready;
+  if (running.probe) {
+    probed(worker, answer, now);
+    return done();
+  }
+  worker.steps.add(now, std::chrono::duration_cast<microseconds>(answer.run));
+  if (!answer.outputs) ++worker.failures;
+  running.inputs.clear();
+  running.block.reset();
+  running.grant.reset();  // the outputs hold it now
+  if (running.answered) running.answered(std::move(answer));
+  return done();
+}
+
+/// Checked against the call's own grant: a worker may not pass on other bytes than those it was lent for this call.
+Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Running& running,
+                                                 const shm::Descriptor& answer) const {
+  const std::uint64_t begin = running.grant->offset();
+  const ByteSpan grant = running.grant->bytes();
+  if (answer.block_arena != worker.output->id() || answer.block_offset < begin ||
+      !shm::check_range(answer.block_offset - begin, answer.block_bytes, grant.size())) {
+    return broken("its answer lies outside the call's grant");
+  }
+  auto block = shm::read_block(grant.subspan(answer.block_offset - begin, answer.block_bytes));
+  if (!block) return broken(block.error().detail);
+  std::vector<TensorRef> outputs;
+  outputs.reserve(block.value().tensors.size());
+  std::uint64_t used = 0;
+  for (shm::PlacedTensor& tensor : block.value().tensors) {
+    if (tensor.arena != worker.output->id() || tensor.offset < begin ||
+        !shm::check_range(tensor.offset - begin, tensor.spec.bytes, grant.size())) {
+      return broken("output '" + tensor.spec.name + "' lies outside the call's grant");
+    }
+    TensorRef output;
+    output.slab = running.grant;
+    output.offset = tensor.offset - begin;
+    output.item = tensor.item;
+    used = std::max(used, output.offset + tensor.spec.bytes);
+    output.spec = std::move(tensor.spec);
+    outputs.push_back(std::move(output));
+  }
+  if (!outputs.empty()) worker.output->trim(running.grant, used);
+  return outputs;
+}
+
+Outcome<Error> Pool::failure_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const {
+  if (answer.block_bytes == 0) return Error{Errc::model_failed, "no reason was given"};
+  const std::uint64_t begin = running.grant->offset();
+  const ByteSpan grant = running.grant->bytes();
+  if (answer.block_arena != worker.output->id() || answer.block_offset < begin ||
+      !shm::check_range(answer.block_offset - begin, answer.block_bytes, grant.size())) {
+    return broken("its answer lies outside the call's grant");
+  }
+  auto block = shm::read_block(grant.subspan(answer.block_offset - begin, answer.block_bytes));
+  if (!block) return broken(block.error().detail);
+  return Error{failure_code(block.value().error), std::move(block.value().text)};
+}
+
+void Pool::probed(Worker& worker, const CallAnswer& answer, Instant now) {
+  if (!answer.outputs) {
+    worker.said = "its first call failed: " + answer.outputs.error().detail;
+    return kill(worker, worker.said, Errc::worker_lost);
+  }
+  worker.life = Life::ready;
+  worker.was_ready = true;
+  worker.ready_since = now;
+  worker.reason.clear();
+}
+
+}  // namespace gearbox::worker_pool

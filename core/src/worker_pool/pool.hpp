@@ -1,0 +1,162 @@
+// pool.hpp: the pool's inside: one Worker per configured slot, and the Pool that moves them through their lives (lives.cpp),
+// hands them calls and takes their answers (calls.cpp), and waits for both (loop.cpp). One strand.
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gearbox/shm/spin.hpp"
+#include "worker_pool/arena_slabs.hpp"
+#include "worker_pool/attach_listener.hpp"
+#include "worker_pool/attachment.hpp"
+#include "worker_pool/step_window.hpp"
+#include "worker_pool/worker_pool.hpp"
+
+namespace gearbox::worker_pool {
+
+namespace asio = boost::asio;
+
+/// starting: ordered from the launcher · loading: has a pid · probing: attached, first round trip under way · ready ·
+/// suspect: does not answer in time · gone: its process has ended, or is being killed · failed: not tried again.
+enum class Life { starting, loading, probing, ready, suspect, gone, failed };
+std::string_view name_of(Life life);
+
+/// A call that the worker holds. Its slabs are kept until it is answered or the process is gone, also after the caller has
+/// got an error: until then the worker may still read and write there.
+struct Running {
+  WorkerPool::CallId id = 0;
+  std::uint32_t attempt = 0;
+  bool probe = false;
+  WorkerPool::Answered answered;     // empty once the caller has its answer
+  std::vector<TensorRef> inputs;
+  SlabPtr block;
+  SlabPtr grant;
+};
+
+/// One slot: the same model in the same environment, in one process after another.
+struct Worker {
+  explicit Worker(asio::io_context& io) : process(io), restart(io) {}
+
+  std::uint32_t slot = 0;            // from 1; its output arena has the same number
+  const model::Record* record = nullptr;
+  std::string env, python, devices;
+  std::shared_ptr<ArenaSlabs> output;
+
+  WorkerId id{};                     // of the present process
+  Life life = Life::gone;
+  std::string reason;                // why it ended last
+  std::string said;                  // by this process, before it ended
+  int pid = 0;                       // 0: none known
+  int last_pid = 0;                  // of the present or the last process
+  bool launching = false;            // the launcher has not called back yet
+  bool alive = false;                // the pidfd has not fired yet
+  asio::posix::stream_descriptor process;  // the pidfd
+  std::shared_ptr<Attachment> attachment;
+  std::optional<std::pair<shm::Fd, shm::WorkerHello>> early;  // it dialled before the launcher told its pid
+  int early_pid = 0;
+  asio::steady_timer restart;
+  Instant since{};                   // start of this life
+  Instant ready_since{};
+  bool was_ready = false;            // in this life
+  std::uint32_t starts = 0;          // all of them
+  std::uint32_t bad_starts = 0;      // in a row, that never got ready
+  milliseconds backoff{0};
+
+  std::vector<Running> running;      // oldest first
+  Instant busy_since{};              // of the oldest: handed over, or its predecessor answered
+  WorkerPool::CallId ping = 0;       // not answered yet; 0: none
+  Instant ping_sent{};
+  shm::SpinBudget spin;
+  StepWindow steps;
+  std::uint64_t calls = 0, failures = 0;
+
+  std::uint32_t capacity() const;
+  bool attached() const { return attachment != nullptr; }
+};
+
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  static Outcome<std::shared_ptr<Pool>> create(WorkerPool::Setup setup);
+  explicit Pool(WorkerPool::Setup setup);
+
+  // lives.cpp
+  void start_workers();
+  void stop(std::function<void()> stopped);
+  void close();                      // drops everything without waiting
+
+  // calls.cpp
+  Outcome<WorkerPool::CallId> call(WorkerId worker, CallSpec spec, WorkerPool::Answered answered);
+  void cancel(WorkerPool::CallId call);
+  std::size_t poll();
+
+  // loop.cpp
+  void run();
+
+  WorkerView view(const Worker& worker) const;
+
+  WorkerPool::Setup setup_;
+  asio::io_context& io_;
+  std::shared_ptr<ArenaSlabs> input_;
+  std::vector<std::unique_ptr<Worker>> workers_;   // by slot - 1
+  std::function<void()> changed_;
+
+ private:
+  // lives.cpp
+  void start(Worker& worker);
+  Launcher::Order order_for(const Worker& worker) const;
+  void launched(Worker& worker, Outcome<int> pid);
+  void arrived(shm::Fd socket, int pid, shm::AttachBody first);
+  void attach(Worker& worker, shm::Fd socket, const shm::WorkerHello& hello);
+  void refuse(const shm::Fd& socket, std::string reason) const;
+  void watch_process(Worker& worker);
+  void watch_socket(Worker& worker);
+  void watch_bell(const std::shared_ptr<Attachment>& attachment);
+  void kill(Worker& worker, std::string reason, Errc for_calls);
+  void process_ended(Worker& worker);
+  void start_again_later(Worker& worker);
+  void tick_later();
+  void tick();
+  void look_after(Worker& worker, Instant now);
+  void check_stopped();
+  void changed();
+  Worker* by_slot(std::uint32_t slot);
+  Worker* by_id(WorkerId id);
+
+  // calls.cpp
+  Outcome<void> hand_over(Worker& worker, Running running, const CallSpec& spec, shm::CallKind kind);
+  void probe(Worker& worker);
+  void send_ping(Worker& worker, Instant now);
+  WorkerPool::CallId next_id(const Worker& worker);
+  Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
+  Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
+  Outcome<Error> failure_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
+  void probed(Worker& worker, const CallAnswer& answer, Instant now);
+  void end_calls(Worker& worker, const Error& error);
+  std::shared_ptr<ArenaSlabs> arena(shm::ArenaId id) const;
+  std::size_t poll(Worker& worker);
+
+  // loop.cpp
+  Instant spin_until() const;
+  bool may_sleep();
+  void wake();
+
+  std::unique_ptr<AttachListener> listener_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  asio::steady_timer ticker_;
+  asio::steady_timer stop_limit_;
+  std::function<void()> stopped_;
+  bool stopping_ = false;
+  std::uint32_t next_worker_ = 1;
+  std::uint64_t next_call_ = 1;
+};
+
+}  // namespace gearbox::worker_pool

@@ -1,0 +1,90 @@
+#include "worker_pool/worker_pool.hpp"
+
+#include <algorithm>
+
+#include "worker_pool/pool.hpp"
+
+namespace gearbox::worker_pool {
+
+struct WorkerPool::State {
+  std::shared_ptr<Pool> pool;
+};
+
+WorkerPool::WorkerPool(std::unique_ptr<State> state) : state_(std::move(state)) {}
+WorkerPool::~WorkerPool() { state_->pool->close(); }
+
+Outcome<std::unique_ptr<WorkerPool>> WorkerPool::create(Setup setup) {
+  auto state = std::make_unique<State>();
+  BOOST_OUTCOME_TRY(state->pool, Pool::create(std::move(setup)));
+  return std::unique_ptr<WorkerPool>(new WorkerPool(std::move(state)));
+}
+
+void WorkerPool::start_workers() { state_->pool->start_workers(); }
+
+Outcome<SlabPtr> WorkerPool::allocate(std::uint64_t bytes) {
+  SlabPtr slab = state_->pool->input_->take(bytes);
+  if (slab) return slab;
+  const Memory now = memory();
+  return Error{Errc::no_space, "the input arena: " + std::to_string(bytes) + " bytes wanted, " +
+                                   std::to_string(now.input_bytes - now.input_used) + " of " +
+                                   std::to_string(now.input_bytes) + " free"};
+}
+
+std::vector<WorkerView> WorkerPool::workers() const {
+  std::vector<WorkerView> views;
+  views.reserve(state_->pool->workers_.size());
+  for (const auto& worker : state_->pool->workers_) views.push_back(state_->pool->view(*worker));
+  std::sort(views.begin(), views.end(), [](const WorkerView& a, const WorkerView& b) { return a.id < b.id; });
+  return views;
+}
+
+std::vector<WorkerView> WorkerPool::ready(std::string_view model, std::string_view version) const {
+  std::vector<WorkerView> views;
+  for (const auto& worker : state_->pool->workers_) {
+    if (worker->life == Life::ready && worker->record->name == model && worker->record->version == version) {
+      views.push_back(state_->pool->view(*worker));
+    }
+  }
+  std::sort(views.begin(), views.end(), [](const WorkerView& a, const WorkerView& b) { return a.id < b.id; });
+  return views;
+}
+
+Outcome<WorkerPool::CallId> WorkerPool::call(WorkerId worker, CallSpec spec, Answered answered) {
+  return state_->pool->call(worker, std::move(spec), std::move(answered));
+}
+void WorkerPool::cancel(CallId call) { state_->pool->cancel(call); }
+void WorkerPool::on_change(std::function<void()> changed) { state_->pool->changed_ = std::move(changed); }
+std::size_t WorkerPool::poll() { return state_->pool->poll(); }
+void WorkerPool::run() { state_->pool->run(); }
+void WorkerPool::stop(std::function<void()> stopped) { state_->pool->stop(std::move(stopped)); }
+
+WorkerPool::Memory WorkerPool::memory() const {
+  Memory memory;
+  memory.input_bytes = state_->pool->input_->size();
+  memory.input_used = state_->pool->input_->used();
+  for (const auto& worker : state_->pool->workers_) {
+    if (!worker->output) continue;
+    memory.output_bytes += worker->output->size();
+    memory.output_used += worker->output->used();
+  }
+  return memory;
+}
+
+WorkerView Pool::view(const Worker& worker) const {
+  WorkerView view;
+  view.id = worker.id;
+  view.model = worker.record->name;
+  view.version = worker.record->version;
+  view.state = name_of(worker.life);
+  view.reason = worker.reason;
+  view.pid = worker.pid;
+  view.running = static_cast<std::uint32_t>(worker.running.size());
+  view.capacity = worker.capacity();
+  view.calls = worker.calls;
+  view.failures = worker.failures;
+  view.step_p95 = worker.steps.p95(Clock::now());
+  view.restarts = worker.starts > 0 ? worker.starts - 1 : 0;
+  return view;
+}
+
+}  // namespace gearbox::worker_pool

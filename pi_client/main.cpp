@@ -1,0 +1,55 @@
+// pi_client: sends pictures from a small device to a Gearbox broker. docs/pi_client.md is its guide.
+#include <signal.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "enrol_command.hpp"
+#include "gearbox/link/keys.hpp"
+#include "options.hpp"
+#include "send_command.hpp"
+#include "transport_tcp/tcp_transport.hpp"
+
+namespace {
+
+class StandardStreams final : public gearbox::client::Console {
+ public:
+  void results(const std::string& text) override {
+    failed_ = std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0 || failed_;
+  }
+  void remarks(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stderr); }
+  bool failed() const { return failed_; }
+
+ private:
+  bool failed_ = false;
+};
+
+int send(const gearbox::client::Options& options) {
+  gearbox::client::LinkSettings settings;
+  settings.first_contact = options.send.first_contact;
+  gearbox::transport_tcp::TcpTransport transport;
+  StandardStreams console;
+  const int code = run_send(options, settings, transport, console);
+  // A result that was not written down (disk full, pipe closed) was not delivered.
+  if (console.failed() && code == 0) return 1;
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);  // a closed pipe or socket is an error code where it was written to
+  gearbox::link::crypto_ready();
+  const char* home = std::getenv("HOME");
+  const gearbox::client::Parsed parsed = gearbox::client::parse(argc, argv, home == nullptr ? "" : home);
+  if (!parsed.options) {
+    std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+    return parsed.exit_code;
+  }
+  switch (parsed.options->command) {
+    case gearbox::client::Command::enrol: return run_enrol(*parsed.options);
+    case gearbox::client::Command::show_key: return run_show_key(*parsed.options);
+    case gearbox::client::Command::send: return send(*parsed.options);
+  }
+  return 2;
+}

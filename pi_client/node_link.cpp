@@ -1,0 +1,184 @@
+#include "node_link.hpp"
+
+#include <algorithm>
+
+namespace gearbox::client {
+
+bool worth_retrying(Errc code) {
+  switch (code) {
+    case Errc::unreachable:
+    case Errc::timeout:
+    case Errc::closed:
+    case Errc::io_error:
+    case Errc::decrypt_failed:  // a byte changed on the way: a fresh channel is a fresh start
+    case Errc::overloaded:
+    case Errc::rate_limited:
+    case Errc::no_space:
+    case Errc::shutting_down: return true;
+    default: return false;
+  }
+}
+
+milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseconds longest, milliseconds advised) {
+  const milliseconds ceiling = std::min(longest, milliseconds(shortest.count() << std::min(tries, 20U)));
+  std::array<std::byte, 8> random{};
+  link::fill_random(random);
+  const std::int64_t half = std::max<std::int64_t>(1, ceiling.count() / 2);
+  const auto jitter = static_cast<std::int64_t>(load_le<std::uint64_t>(random.data()) % static_cast<std::uint64_t>(half + 1));
+  // Advice is a lower bound, with the same spread on top: all who were told the same must not come back together.
+  return std::max(advised, milliseconds(ceiling.count() - half)) + milliseconds(jitter);
+}
+
+NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, std::string task, LinkSettings settings)
+    : dialler_(std::move(dialler)),
+      central_(std::move(central)),
+      identity_(identity),
+      task_(std::move(task)),
+      settings_(settings),
+      started_(Clock::now()),
+      bell_(dialler_.executor),
+      tasks_(dialler_.executor) {}
+
+asio::awaitable<Outcome<NodeLink::Lease>> NodeLink::get(Instant deadline) {
+  bool waited = false;
+  for (;;) {
+    if (cancelled_) co_return Error{Errc::cancelled, "interrupted"};
+    if (connection_ && connection_->is_open()) {
+      Lease lease;
+      lease.connection = connection_;
+      if (waited) {
+        lease.locate = locate_took_;
+        lease.connect = connect_took_;
+      }
+      co_return lease;
+    }
+    if (fatal_) co_return *fatal_;
+    if (Clock::now() >= deadline) {
+      co_return Error{Errc::timeout, last_error_ ? "no connection in time; last: " + describe(*last_error_)
+                                                 : std::string("no connection in time")};
+    }
+    if (!connecting_) {
+      connecting_ = true;
+      tasks_.spawn(connect_loop());
+    }
+    waited = true;
+    ++waiting_;
+    co_await bell_.wait_until(deadline);
+    --waiting_;
+  }
+}
+
+void NodeLink::cancel() {
+  cancelled_ = true;
+  bell_.ring();
+}
+
+asio::awaitable<void> NodeLink::finish(milliseconds within) {
+  cancel();
+  co_await tasks_.all_done();
+  if (connection_) co_await connection_->finish(within);
+}
+
+asio::awaitable<void> NodeLink::connect_loop() {
+  if (connection_) {
+    // The old one is closed already; its coroutines end before a new one begins.
+    last_error_ = connection_->why_closed();
+    co_await connection_->finish(milliseconds{0});
+    connection_.reset();
+    const milliseconds pause = pause_before_retry(tries_++, settings_.shortest_pause, settings_.longest_pause, milliseconds{0});
+    const Instant until = after(Clock::now(), pause);
+    while (!cancelled_ && Clock::now() < until) co_await bell_.wait_until(until);
+  }
+  while (!cancelled_ && !fatal_) {
+    milliseconds advised{0};
+    Outcome<void> connected = co_await connect_once(&advised);
+    if (connected) break;
+    last_error_ = connected.error();
+    if (give_up(connected.error(), advised)) {
+      fatal_ = connected.error();
+      break;
+    }
+    const milliseconds pause = pause_before_retry(tries_++, settings_.shortest_pause, settings_.longest_pause, advised);
+    const Instant until = after(Clock::now(), pause);
+    while (!cancelled_ && waiting_ > 0 && Clock::now() < until) co_await bell_.wait_until(until);
+    if (waiting_ == 0) break;  // nobody wants it any more
+  }
+  connecting_ = false;
+  bell_.ring();
+}
+
+bool NodeLink::give_up(const Error& error, milliseconds advised) {
+  const bool mendable = worth_retrying(error.code) || advised > milliseconds{0} || refused_by_node_;
+  if (!mendable) return true;
+  // A wrong address should not take a whole request's time to be reported.
+  return !ever_worked_ && Clock::now() >= after(started_, settings_.first_contact);
+}
+
+asio::awaitable<Outcome<void>> NodeLink::connect_once(milliseconds* advised) {
+  constexpr unsigned kFailuresBeforeAsking = 3;
+  // The uploads and results of accepted requests are at the old node: it gets a few tries before central is asked for another.
+  if (!located_ || Clock::now() >= ticket_until_ || node_failures_ >= kFailuresBeforeAsking) {
+    Outcome<void> asked = co_await ask_central(advised);
+    if (!asked) co_return asked;
+  }
+  co_return co_await dial_node(advised);
+}
+
+asio::awaitable<Outcome<void>> NodeLink::ask_central(milliseconds* advised) {
+  const Instant from = Clock::now();
+  Outcome<wire::Located> located =
+      co_await locate(dialler_, central_, identity_, task_, settings_.connect_within, advised);
+  if (!located) {
+    // An old ticket may still be good when central is away: what runs goes on.
+    if (located_ && worth_retrying(located.error().code) && Clock::now() < ticket_until_) {
+      node_failures_ = 0;
+      co_return done();
+    }
+    refused_by_node_ = false;
+    co_return std::move(located).error();
+  }
+  const Instant now = Clock::now();
+  locate_took_ = elapsed(from, now);
+  located_ = std::move(located).value();
+  // Central's clock is not ours: the ticket ages here from the moment it came, and is renewed a little early.
+  ticket_until_ = after(now, milliseconds(located_->ticket_ttl_ms) * 9 / 10);
+  node_failures_ = 0;
+  ever_worked_ = true;
+  co_return done();
+}
+
+asio::awaitable<Outcome<void>> NodeLink::dial_node(milliseconds* advised) {
+  const Instant from = Clock::now();
+  std::array<std::byte, 32> node_key{};
+  Outcome<void> key = from_hex(located_->node_key, node_key);
+  if (!key) co_return Error{Errc::bad_frame, "central's key of node '" + located_->node + "': " + key.error().detail};
+  std::optional<Error> failed;
+  for (const std::string& address : std::vector<std::string>(located_->addresses)) {
+    auto stream = co_await dial(dialler_, address, node_key, settings_.connect_within);
+    if (!stream) {
+      failed = Error{stream.error().code, "node " + located_->node + ": " + stream.error().detail};
+      continue;
+    }
+    Outcome<wire::HelloOk> welcome = co_await log_in(stream.value(), identity_->user, &identity_->keys, located_->ticket,
+                                                     settings_.connect_within, advised);
+    if (!welcome) {
+      stream.value()->close();
+      failed = std::move(welcome).error();
+      continue;
+    }
+    connection_ = NodeConnection::start(dialler_.executor, stream.value(), located_->node, welcome.value(), settings_.pace);
+    connect_took_ = elapsed(from, Clock::now());
+    refused_by_node_ = false;
+    node_failures_ = 0;
+    co_return done();
+  }
+  ++node_failures_;
+  const Errc code = failed->code;
+  const bool ticket_at_fault = code == Errc::expired_ticket || code == Errc::bad_ticket || code == Errc::wrong_server_key;
+  // Central's knowledge of a node that was set up anew is a second old at most: one fresh answer is worth a try, no more.
+  refused_by_node_ = ticket_at_fault && !refused_by_node_;
+  if (ticket_at_fault || code == Errc::shutting_down) located_.reset();
+  co_return *failed;
+}
+
+}  // namespace gearbox::client

@@ -1,0 +1,158 @@
+#include <Python.h>  // before all others, as Python asks for
+
+#include "interpreter.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+extern char** environ;
+
+namespace gearbox::shim {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kOurVersion = std::to_string(PY_MAJOR_VERSION) + "." + std::to_string(PY_MINOR_VERSION);
+
+/// "3.11.2" from a venv's pyvenv.cfg, which names its version; empty when there is none.
+std::string version_from_venv(const fs::path& python) {
+  std::ifstream file(python.parent_path().parent_path() / "pyvenv.cfg");
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    std::string key = line.substr(0, equals);
+    key.erase(key.find_last_not_of(' ') + 1);
+    if (key != "version" && key != "version_info") continue;  // venv · virtualenv and uv
+    const std::size_t digit = line.find_first_of("0123456789", equals);
+    if (digit != std::string::npos) return line.substr(digit);
+  }
+  return {};
+}
+
+/// Asks the interpreter itself: conda environments and plain installations have no pyvenv.cfg.
+std::string version_from_running(const fs::path& python) {
+  std::array<int, 2> pipe_ends{};
+  if (::pipe2(pipe_ends.data(), O_CLOEXEC) != 0) return {};
+  posix_spawn_file_actions_t actions{};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
+  std::string program = python.string();
+  std::string code = "import sys; print('%d.%d.%d' % sys.version_info[:3])";
+  std::string flags = "-IS";
+  std::string dash_c = "-c";
+  const std::array<char*, 5> argv{program.data(), flags.data(), dash_c.data(), code.data(), nullptr};
+  pid_t child = 0;
+  const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(pipe_ends[1]);
+  std::string text;
+  if (failed == 0) {
+    std::array<char, 64> buffer{};
+    ssize_t got = 0;
+    while ((got = ::read(pipe_ends[0], buffer.data(), buffer.size())) > 0 || (got < 0 && errno == EINTR)) {
+      if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) text.clear();
+  }
+  ::close(pipe_ends[0]);
+  text.erase(text.find_last_not_of("\r\n ") + 1);
+  return text;
+}
+
+Error python_error(const Environment& environment, const PyStatus& status) {
+  return Error{Errc::not_found, "environment '" + environment.name + "': Python does not start from " +
+                                    environment.python.string() + ": " + (status.err_msg != nullptr ? status.err_msg : "?")};
+}
+
+/// Absolute, but with links kept: a venv's python is a link, and its own place is what makes it the venv's.
+fs::path absolute_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+
+}  // namespace
+
+Outcome<void> check_environment(const Environment& environment) {
+  const fs::path python = absolute_path(environment.python);
+  if (::access(python.c_str(), X_OK) != 0) {
+    return Error{Errc::not_found, "environment '" + environment.name + "' is missing: " + python.string() + ": " +
+                                      std::strerror(errno) + " (make it with scripts/make-env " + environment.name + " " +
+                                      python.parent_path().parent_path().string() + ")"};
+  }
+  std::string version = version_from_venv(python);
+  if (version.empty()) version = version_from_running(python);
+  if (version.empty()) {
+    return Error{Errc::not_found, "environment '" + environment.name + "': " + python.string() + " is no working Python"};
+  }
+  if (version != kOurVersion && !version.starts_with(kOurVersion + ".")) {
+    return Error{Errc::unsupported_version, "environment '" + environment.name + "' has Python " + version +
+                                                ", this worker_shim is built for " + kOurVersion +
+                                                " (scripts/build-shim builds one for another interpreter)"};
+  }
+  return done();
+}
+
+void set_thread_limits(std::uint32_t threads) {
+  const std::string count = std::to_string(threads);
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+                           "VECLIB_MAXIMUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}) {
+    ::setenv(name, count.c_str(), 1);
+  }
+}
+
+Outcome<fs::path> helper_folder() {
+  std::error_code failed;
+  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
+  const fs::path folder = self.parent_path().parent_path() / "lib/gearbox/python";
+  if (failed || !fs::exists(folder / "gearbox_worker/__init__.py", failed)) {
+    return Error{Errc::not_found, "the shim's Python side is not at " + folder.string() + ": the installation is incomplete"};
+  }
+  return folder;
+}
+
+Outcome<void> start_python(const Environment& environment, const std::vector<fs::path>& folders) {
+  PyPreConfig before;
+  PyPreConfig_InitIsolatedConfig(&before);
+  before.utf8_mode = 1;  // file names and logs are UTF-8 whatever locale the service manager gives
+  PyStatus status = Py_PreInitialize(&before);
+  if (PyStatus_Exception(status) != 0) return python_error(environment, status);
+
+  PyConfig config;
+  PyConfig_InitIsolatedConfig(&config);
+  config.site_import = 1;          // the environment's site-packages
+  config.user_site_directory = 0;
+  config.install_signal_handlers = 0;
+  config.buffered_stdio = 0;       // a killed worker's last words reach the log
+  config.write_bytecode = 0;       // no __pycache__ inside a configuration folder that is being watched
+  const std::string python = absolute_path(environment.python).string();
+  for (wchar_t** place : {&config.executable, &config.program_name}) {
+    if (PyStatus_Exception(status) == 0) status = PyConfig_SetBytesString(&config, place, python.c_str());
+  }
+  if (PyStatus_Exception(status) == 0) status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  if (PyStatus_Exception(status) != 0) return python_error(environment, status);
+
+  PyObject* const path = PySys_GetObject("path");  // borrowed
+  Py_ssize_t at = 0;
+  for (const fs::path& folder : folders) {
+    PyObject* const text = PyUnicode_DecodeFSDefault(folder.c_str());
+    const bool added = path != nullptr && text != nullptr && PyList_Insert(path, at++, text) == 0;
+    Py_XDECREF(text);
+    if (!added) {
+      PyErr_Clear();
+      return Error{Errc::internal, "sys.path cannot be extended by " + folder.string()};
+    }
+  }
+  return done();
+}
+
+}  // namespace gearbox::shim

@@ -1,0 +1,278 @@
+#include "model_host.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "gearbox/base/stop_point.hpp"
+#include "gearbox/base/text.hpp"
+#include "memory_view.hpp"
+#include "python_error.hpp"
+#include "watchdog.hpp"
+
+namespace gearbox::shim {
+
+namespace py = pybind11;
+using wire::DType;
+
+struct ModelHost::Item {
+  shm::Call* call = nullptr;
+  py::object input;
+  Outcome<void> state = done();
+  Results results;
+  std::chrono::nanoseconds run{0};
+};
+
+namespace {
+
+constexpr std::size_t kMostHeld = 8;          // views remembered to keep their mappings; more are only counted
+constexpr std::size_t kCopyWithoutGil = 64 * 1024;
+
+py::tuple shape_of(const std::vector<std::int64_t>& shape) {
+  py::tuple made(shape.size());
+  for (std::size_t i = 0; i < shape.size(); ++i) made[i] = py::int_(shape[i]);
+  return made;
+}
+
+py::dict record_for_python(const model::Record& record, std::uint32_t threads) {
+  py::dict fields;
+  fields["name"] = record.name;
+  fields["version"] = record.version;
+  fields["framework"] = record.framework;
+  fields["folder"] = std::filesystem::absolute(record.folder).string();
+  fields["threads"] = threads;
+  fields["max_batch"] = record.max_batch;
+  fields["max_output_bytes"] = record.max_output_bytes;
+  return fields;
+}
+
+bool late(const shm::Call& call) {
+  if (call.descriptor.remaining_us < 0) return false;
+  return elapsed(call.taken, Clock::now()) >= microseconds(call.descriptor.remaining_us);
+}
+
+}  // namespace
+
+Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::string& device, std::uint32_t threads) {
+  auto* const host = new ModelHost;
+  host->record_ = record;
+  const std::string folder = std::filesystem::absolute(record.folder).string();
+  set_model_folder(folder);
+  try {
+    if (!MemoryView::ready()) throw py::error_already_set();
+    host->helpers_ = py::module_::import("gearbox_worker._host");
+    const py::object numpy = py::module_::import("numpy");
+    host->ndarray_ = numpy.attr("ndarray");
+    for (const auto& [name, code] : py::dict(host->helpers_.attr("DTYPES"))) {
+      const auto number = wire::dtype_from(std::string_view(name.cast<std::string>()));
+      if (number) host->dtypes_.at(static_cast<std::size_t>(*number)) = numpy.attr("dtype")(code);
+    }
+    host->model_ = host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
+    host->infer_ = host->model_.attr("infer");
+    for (const model::TensorDecl& input : record.inputs) host->names_[input.name] = py::str(input.name);
+  } catch (py::error_already_set& raised) {
+    if (!host->helpers_) return Error{Errc::model_failed, raised.what()};  // numpy itself is missing or broken
+    const Failure told = describe_exception(raised, host->helpers_);
+    return Error{Errc::model_failed, told.reason + (told.where.empty() ? "" : " (" + told.where + ")")};
+  }
+  return host;
+}
+
+py::object ModelHost::array_over(const wire::TensorSpec& spec, py::object view) {
+  return ndarray_(shape_of(spec.shape), dtypes_.at(static_cast<std::size_t>(spec.dtype)), std::move(view));
+}
+
+py::object ModelHost::objects_from(const shm::InputTensor& tensor) {
+  py::list elements;
+  ByteView rest = tensor.bytes;
+  while (rest.size() >= 4) {
+    const auto size = load_le<std::uint32_t>(rest.data());
+    if (size > rest.size() - 4) break;
+    elements.append(py::bytes(reinterpret_cast<const char*>(rest.data()) + 4, size));
+    rest = rest.subspan(4 + std::size_t{size});
+  }
+  if (!rest.empty()) throw py::value_error("a BYTES tensor's elements do not fill its bytes");
+  return helpers_.attr("objects")(elements, shape_of(tensor.spec.shape));
+}
+
+Outcome<py::object> ModelHost::build_item(const shm::Call& call) {
+  if (call.descriptor.kind == shm::CallKind::probe) return probe_item();
+  py::dict item;
+  try {
+    for (const shm::InputTensor& tensor : call.inputs) {
+      const auto is_it = [&tensor](const model::TensorDecl& decl) { return decl.name == tensor.spec.name; };
+      const auto declared = std::find_if(record_.inputs.begin(), record_.inputs.end(), is_it);
+      if (declared == record_.inputs.end()) {
+        return Error{Errc::bad_input, "input '" + escaped(tensor.spec.name, 64) + "' is not in the model's record"};
+      }
+      BOOST_OUTCOME_TRY(model::check_fits(*declared, tensor.spec));
+      py::object array;
+      if (tensor.spec.dtype == DType::bytes) {
+        array = objects_from(tensor);
+      } else {
+        py::object view = copy_inputs_ ? MemoryView::copy_of(tensor.bytes) : MemoryView::over(tensor.bytes);
+        if (!copy_inputs_) lent_.push_back(view);
+        array = array_over(tensor.spec, std::move(view));
+      }
+      item[names_.at(declared->name)] = std::move(array);
+    }
+  } catch (py::error_already_set& raised) {
+    return Error{Errc::bad_input, "the inputs are no tensors: " + describe_exception(raised, helpers_).reason};
+  } catch (py::builtin_exception& raised) {
+    return Error{Errc::bad_input, raised.what()};
+  }
+  if (item.size() != record_.inputs.size()) {
+    for (const model::TensorDecl& declared : record_.inputs) {
+      if (!item.contains(names_.at(declared.name))) return Error{Errc::bad_input, "input '" + declared.name + "' is missing"};
+    }
+  }
+  return py::object(std::move(item));
+}
+
+/// The model's own example(), else zeros of the shapes that the record names.
+Outcome<py::object> ModelHost::probe_item() {
+  try {
+    if (py::hasattr(model_, "example")) return py::object(model_.attr("example")());
+    py::dict item;
+    for (const model::TensorDecl& input : record_.inputs) {
+      const std::string dtype(wire::name_of(input.any_dtype ? DType::uint8 : input.dtype));
+      item[names_.at(input.name)] = helpers_.attr("zeros")(shape_of(input.probe_shape), dtype);
+    }
+    return py::object(std::move(item));
+  } catch (py::error_already_set& raised) {
+    return describe_exception(raised, helpers_).error();
+  }
+}
+
+void ModelHost::infer(std::vector<Item*>& items) {
+  running_ = items;
+  const Instant before = Clock::now();
+  py::object given;
+  Outcome<void> state = done();
+  Watchdog::busy(true);
+  try {
+    py::list batch(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i) batch[i] = items[i]->input;
+    given = infer_(std::move(batch));
+  } catch (py::error_already_set& raised) {
+    const Failure told = describe_exception(raised, helpers_);
+    state = told.error();
+    std::fprintf(stderr, "worker_shim: model=%s %s failed: %s%s%s\n", record_.name.c_str(),
+                 items.size() == 1 ? "call" : "batch", escaped(told.reason, 1000).c_str(), told.where.empty() ? "" : " at ",
+                 told.where.c_str());
+  }
+  Watchdog::busy(false);
+  const std::chrono::nanoseconds run = Clock::now() - before;
+  running_.clear();
+  for (Item* item : items) item->run = run;
+
+  if (!state) {
+    if (items.size() == 1) {
+      items[0]->state = std::move(state);
+      return;
+    }
+    for (Item* item : items) {
+      std::vector<Item*> alone{item};
+      infer(alone);
+    }
+    return;
+  }
+  const bool list = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
+  if (!list || py::len(given) != items.size()) {
+    const std::string what = list ? "a list of " + std::to_string(py::len(given)) : std::string(Py_TYPE(given.ptr())->tp_name);
+    const Error wrong{Errc::bad_result, "infer() gave " + what + " for a batch of " + std::to_string(items.size()) +
+                                            ", not a list of as many dicts"};
+    for (Item* item : items) item->state = wrong;
+    return;
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const py::object one = py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(i)));
+    if (PyExceptionInstance_Check(one.ptr())) {
+      items[i]->state = describe_exception(py::handle(one), helpers_).error();
+    } else {
+      items[i]->state = items[i]->results.take(record_, helpers_, one);
+    }
+  }
+}
+
+void ModelHost::run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls) {
+  endpoint_ = &endpoint;
+  std::vector<Item> items(calls.size());
+  std::vector<Item*> batch;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    items[i].call = &calls[i];
+    if (late(calls[i])) {
+      items[i].state = Error{Errc::deadline_exceeded, "its time was up before the model was free"};
+      continue;
+    }
+    Outcome<py::object> input = build_item(calls[i]);
+    if (!input) {
+      items[i].state = std::move(input).error();
+      continue;
+    }
+    items[i].input = std::move(input).value();
+    batch.push_back(&items[i]);
+  }
+  stop_point("worker.call.taken");
+  if (!batch.empty()) infer(batch);
+  stop_point("worker.call.done");
+  for (Item& item : items) answer(endpoint, item);
+  items.clear();  // lets go of the arrays: whoever still holds a view after this is the model
+  take_back_views();
+  endpoint_ = nullptr;
+}
+
+void ModelHost::answer(shm::WorkerEndpoint& endpoint, Item& item) {
+  if (!item.state) {
+    endpoint.fail(*item.call, item.state.error(), item.run);
+    return;
+  }
+  std::size_t bytes = 0;
+  for (const shm::OutputTensor& tensor : item.results.tensors()) bytes += tensor.bytes.size();
+  Outcome<void> sent = done();
+  if (bytes > kCopyWithoutGil) {
+    const py::gil_scoped_release others_may_run;
+    sent = endpoint.answer(*item.call, item.results.tensors(), item.run);
+  } else {
+    sent = endpoint.answer(*item.call, item.results.tensors(), item.run);
+  }
+  if (!sent) endpoint.fail(*item.call, sent.error(), item.run);  // nothing was published
+}
+
+void ModelHost::take_back_views() {
+  const auto free = [](const py::object& view) { return !MemoryView::held(view); };
+  if (std::all_of(lent_.begin(), lent_.end(), free)) {
+    lent_.clear();
+    return;
+  }
+  helpers_.attr("collect")();  // a reference cycle is no intention to keep them
+  std::size_t kept = 0;
+  for (py::object& view : lent_) {
+    if (free(view)) continue;
+    MemoryView::revoke(view);
+    if (held_.size() < kMostHeld) held_.push_back(view);
+    ++kept;
+  }
+  lent_.clear();
+  if (kept == 0) return;
+  // Whatever is in those arrays may change under the model's hands; from now on it gets memory of its own.
+  copy_inputs_ = true;
+  std::fprintf(stderr,
+               "worker_shim: model=%s keeps %zu arrays of an answered call; their contents may change: it must copy what it "
+               "keeps. Inputs are copied for it from now on.\n",
+               record_.name.c_str(), kept);
+}
+
+ByteSpan ModelHost::reserve(std::size_t item, std::size_t bytes) {
+  if (endpoint_ == nullptr || item >= running_.size() || copy_inputs_) return {};
+  return endpoint_->reserve(*running_[item]->call, bytes);
+}
+
+void ModelHost::finish() {
+  try {
+    helpers_.attr("finish")(model_);
+  } catch (py::error_already_set& raised) {
+    std::fprintf(stderr, "worker_shim: on the way out: %s\n", escaped(raised.what(), 200).c_str());
+  }
+}
+
+}  // namespace gearbox::shim

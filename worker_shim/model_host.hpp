@@ -1,0 +1,64 @@
+// model_host.hpp: the loaded model: builds its batches, calls it, and turns what comes back into answers.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gearbox/base/outcome.hpp"
+#include "gearbox/model/record.hpp"
+#include "gearbox/shm/endpoint.hpp"
+#include "results.hpp"
+
+namespace gearbox::shim {
+
+/// Used by the thread that started Python, with the GIL held except where said. Never destroyed: Python is not finalised.
+class ModelHost {
+ public:
+  /// Imports model.py and calls load(). `threads` is what the numeric libraries were told.
+  /// Errors: model_failed, with the last line of what Python raised (SystemExit too).
+  static Outcome<ModelHost*> load(const model::Record& record, const std::string& device, std::uint32_t threads);
+
+  /// Runs `calls` as one batch and answers each through `endpoint`. When infer() raises for more than one, they are run one
+  /// by one, so that one bad request does not fail its neighbours. Calls whose time is up are answered without being run.
+  void run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls);
+
+  /// Does the model hold memory of calls that have been answered? Then the mappings must stay until the process ends.
+  bool holds_memory() const { return !held_.empty(); }
+
+  /// The model's close() and Python's exit handlers. May take for ever: the caller bounds it.
+  void finish();
+
+  /// For gearbox_worker.empty(): room for an output inside the grant of the batch's `item`; empty when there is none.
+  ByteSpan reserve(std::size_t item, std::size_t bytes);
+  /// Remembers a writable view so that one kept past its call is noticed.
+  void lent(pybind11::object view) { lent_.push_back(std::move(view)); }
+
+ private:
+  struct Item;   // one call of a batch and what is known of it
+  ModelHost() = default;
+
+  Outcome<pybind11::object> build_item(const shm::Call& call);
+  pybind11::object array_over(const wire::TensorSpec& spec, pybind11::object view);
+  pybind11::object objects_from(const shm::InputTensor& tensor);
+  Outcome<pybind11::object> probe_item();
+  void infer(std::vector<Item*>& items);
+  void answer(shm::WorkerEndpoint& endpoint, Item& item);
+  void take_back_views();
+
+  model::Record record_;
+  pybind11::object model_, infer_, helpers_, ndarray_;
+  std::array<pybind11::object, 14> dtypes_;            // by wire::DType
+  std::map<std::string, pybind11::object> names_;      // input names as Python text, made once
+  std::vector<pybind11::object> lent_;                 // views that the batch under way was given
+  std::vector<pybind11::object> held_;                 // views that a model kept although their call was answered
+  bool copy_inputs_ = false;                           // once a model was seen keeping views
+  shm::WorkerEndpoint* endpoint_ = nullptr;            // of the batch under way
+  std::vector<Item*> running_;                         // the batch under way, in the model's order
+};
+
+}  // namespace gearbox::shim
