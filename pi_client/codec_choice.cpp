@@ -9,8 +9,8 @@ namespace gearbox::client {
 
 namespace {
 
-constexpr double kWorthIt = 0.95;      // of the plain bytes; less gain does not pay for the node's decoding
-constexpr double kWorthAFilter = 0.97; // of what zstd alone leaves: the pixel filter has to earn its pass
+constexpr double kWorthIt = 0.95;       // of the plain bytes; less gain does not pay for the node's decoding
+constexpr double kWorthAFilter = 0.97;  // of what zstd alone leaves: the pixel filter has to earn its pass
 
 Outcome<link::NamedCodec> shared(const char* name, Outcome<std::unique_ptr<plugin::Codec>> made) {
   if (!made) return std::move(made).error();
@@ -40,7 +40,8 @@ struct Choice {
   std::vector<std::string> names;
 };
 
-/// The chain to take, or none. A chain that does not take this tensor is no error: another may, and storing always works.
+/// The chain to take, or none. A chain that does not take this tensor is no error: another may, and storing always
+/// works.
 Outcome<std::optional<Choice>> choose(const wire::TensorSpec& spec, ByteView bytes, std::optional<int> lossy) {
   std::optional<Choice> chosen;
   if (lossy) {

@@ -16,9 +16,10 @@ struct CodedInput {
 /// Sent as it is.
 CodedInput store_input(wire::TensorSpec spec, Bytes bytes);
 
-/// Tries image_delta + zstd, then zstd, on one tile from the middle, takes the better one when it saves at least a twentieth,
-/// and codes the whole; else stored, also when the whole comes out no smaller. `lossy`: JPEG of that quality first, where the
-/// tensor is 8-bit grey or colour. Errors: bad_input when spec and bytes do not fit; what a codec says.
+/// Tries image_delta + zstd, then zstd, on one tile from the middle, takes the better one when it saves at least a
+/// twentieth, and codes the whole; else stored, also when the whole comes out no smaller. `lossy`: JPEG of that quality
+/// first, where the tensor is 8-bit grey or colour. Errors: bad_input when spec and bytes do not fit; what a codec
+/// says.
 Outcome<CodedInput> code_input(wire::TensorSpec spec, Bytes bytes, std::optional<int> lossy);
 
 }  // namespace gearbox::client

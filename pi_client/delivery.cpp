@@ -12,9 +12,9 @@ struct Delivery::Running {
   Instant give_up;
   bool deadline_is_sooner = false;  // give_up is the deadline, not the timeout
   std::shared_ptr<Outgoing> outgoing;
-  std::shared_ptr<Inbox> inbox;     // of the latest attempt
+  std::shared_ptr<Inbox> inbox;  // of the latest attempt
   std::optional<Instant> first_submit;
-  std::optional<Instant> settled;   // accepted, else answered
+  std::optional<Instant> settled;  // accepted, else answered
 };
 
 namespace {
@@ -64,7 +64,8 @@ std::vector<RequestFiles> requests_of(const SendOptions& options) {
     }
     requests.push_back(std::move(all));
   }
-  for (const std::string& file : options.files) requests.push_back(RequestFiles{file, {InputFile{options.tensor, file}}});
+  for (const std::string& file : options.files)
+    requests.push_back(RequestFiles{file, {InputFile{options.tensor, file}}});
   return requests;
 }
 
@@ -221,7 +222,8 @@ void Delivery::note_answer(const Running& running, Report& report) const {
   report.payload = std::move(running.inbox->payload);
   const microseconds whole = elapsed(*running.first_submit, now);
   report.timing.upload = elapsed(*running.first_submit, running.settled.value_or(now));
-  const microseconds node(static_cast<std::int64_t>(std::min<std::uint64_t>(report.result.timing.total_us, 1ULL << 50)));
+  const microseconds node(
+      static_cast<std::int64_t>(std::min<std::uint64_t>(report.result.timing.total_us, 1ULL << 50)));
   report.timing.reply = whole > node ? whole - node : microseconds{0};
 }
 

@@ -1,5 +1,5 @@
-// delivery.hpp: brings one request to its end: prepared, submitted, resubmitted under the same id after each lost connection,
-// answered or given up. Many run at once over one NodeLink.
+// delivery.hpp: brings one request to its end: prepared, submitted, resubmitted under the same id after each lost
+// connection, answered or given up. Many run at once over one NodeLink.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,8 @@ class Delivery {
 
   /// Returns when every request has been reported and all connections are closed.
   asio::awaitable<void> run();
-  /// Requests under way are cancelled at the node and reported as cancelled; the others are reported without being begun.
+  /// Requests under way are cancelled at the node and reported as cancelled; the others are reported without being
+  /// begun.
   void cancel();
   Tally tally() const;
 

@@ -15,7 +15,8 @@ Outcome<link::SigningKeys> load_device_key(const std::string& folder) {
   const fs::path file = fs::path(folder) / "device.key";
   std::error_code failed;
   if (!fs::exists(file, failed)) {
-    return Error{Errc::not_found, "no device key at " + file.string() + ": run `pi_client enrol` first, or name its folder with --keys"};
+    return Error{Errc::not_found,
+                 "no device key at " + file.string() + ": run `pi_client enrol` first, or name its folder with --keys"};
   }
   return load_or_make_device_key(folder);
 }

@@ -9,7 +9,8 @@
 namespace gearbox::client {
 
 asio::awaitable<Outcome<std::shared_ptr<net::FrameStream>>> dial(Dialler dialler, std::string url,
-                                                                 std::array<std::byte, 32> server_key, milliseconds within) {
+                                                                 std::array<std::byte, 32> server_key,
+                                                                 milliseconds within) {
   const Instant deadline = after(Clock::now(), within);
   auto work = [transport = dialler.transport, url, deadline] { return transport->connect(url, deadline); };
   Outcome<plugin::Connection> connected = co_await on_pool(*dialler.pool, std::move(work));
@@ -17,7 +18,8 @@ asio::awaitable<Outcome<std::shared_ptr<net::FrameStream>>> dial(Dialler dialler
   // adopt() owns the descriptor from here on, also when it fails.
   auto stream = net::FrameStream::adopt(dialler.executor, connected.value().descriptor, connected.value().peer);
   if (!stream) co_return std::move(stream).error();
-  const auto left = std::max(milliseconds{1}, std::chrono::duration_cast<milliseconds>(elapsed(Clock::now(), deadline)));
+  const auto left =
+      std::max(milliseconds{1}, std::chrono::duration_cast<milliseconds>(elapsed(Clock::now(), deadline)));
   Outcome<void> sealed = co_await net::FrameStream::connect_sealed(stream.value(), server_key, left);
   if (!sealed) {
     stream.value()->close();
@@ -65,7 +67,8 @@ asio::awaitable<Outcome<wire::HelloOk>> log_in(std::shared_ptr<net::FrameStream>
   link::sign_hello(*keys, stream->h(), hello);
   wire::FrameHeader header;
   header.type = wire::FrameType::hello;
-  Outcome<void> written = co_await net::FrameStream::write_frame(stream, header, wire::to_json(hello), ByteView(), within);
+  Outcome<void> written =
+      co_await net::FrameStream::write_frame(stream, header, wire::to_json(hello), ByteView(), within);
   if (!written) co_return std::move(written).error();
   Outcome<wire::Frame> answer = co_await expect(stream, wire::FrameType::hello_ok, within, retry_after);
   if (!answer) co_return std::move(answer).error();

@@ -1,4 +1,5 @@
-// dial.hpp: from an address and a pinned key to a sealed stream, and the questions that are asked on it before work begins.
+// dial.hpp: from an address and a pinned key to a sealed stream, and the questions that are asked on it before work
+// begins.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -29,10 +30,12 @@ struct Dialler {
 
 /// Resolves `url` anew, connects, opens the secure channel. Errors: those of Transport::connect and of the channel.
 asio::awaitable<Outcome<std::shared_ptr<net::FrameStream>>> dial(Dialler dialler, std::string url,
-                                                                 std::array<std::byte, 32> server_key, milliseconds within);
+                                                                 std::array<std::byte, 32> server_key,
+                                                                 milliseconds within);
 
 /// Reads frames until one of type `wanted` comes; pings are answered, others skipped.
-/// Errors: what the peer's error frame says, then *retry_after (may be null) is what it advises; timeout; those of read_frame.
+/// Errors: what the peer's error frame says, then *retry_after (may be null) is what it advises; timeout; those of
+/// read_frame.
 asio::awaitable<Outcome<wire::Frame>> expect(std::shared_ptr<net::FrameStream> stream, wire::FrameType wanted,
                                              milliseconds within, milliseconds* retry_after);
 

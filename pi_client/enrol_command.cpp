@@ -78,7 +78,8 @@ int run_enrol(const Options& options) {
   std::optional<Outcome<void>> outcome;
   milliseconds retry_after{0};
   TaskGroup tasks(dialler.executor);
-  asio::awaitable<Outcome<void>> work = enrol(dialler, &options, &keys.value(), device, &password.value(), &retry_after);
+  asio::awaitable<Outcome<void>> work =
+      enrol(dialler, &options, &keys.value(), device, &password.value(), &retry_after);
   tasks.spawn(store(std::move(work), &outcome));
   context.run();
   pool.join();

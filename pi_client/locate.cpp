@@ -15,13 +15,15 @@ asio::awaitable<Outcome<wire::Located>> ask(std::shared_ptr<net::FrameStream> st
   question.task = std::move(task);
   wire::FrameHeader header;
   header.type = wire::FrameType::locate;
-  Outcome<void> written = co_await net::FrameStream::write_frame(stream, header, wire::to_json(question), ByteView(), within);
+  Outcome<void> written =
+      co_await net::FrameStream::write_frame(stream, header, wire::to_json(question), ByteView(), within);
   if (!written) co_return std::move(written).error();
   Outcome<wire::Frame> answer = co_await expect(stream, wire::FrameType::located, within, retry_after);
   if (!answer) co_return std::move(answer).error();
   Outcome<wire::Located> located = wire::parse<wire::Located>(answer.value().json);
   if (!located) co_return std::move(located).error();
-  if (located.value().addresses.empty()) co_return Error{Errc::bad_frame, "central names no address of node '" + located.value().node + "'"};
+  if (located.value().addresses.empty())
+    co_return Error{Errc::bad_frame, "central names no address of node '" + located.value().node + "'"};
   co_return std::move(located).value();
 }
 

@@ -13,8 +13,8 @@ struct Identity {
 };
 
 /// Logs in at central, asks for `task`, closes. `identity` outlives the call.
-/// Errors: those of dial(); what central refuses with (auth_failed, unknown_task, no_node, rate_limited: *retry_after set);
-/// bad_frame when the answer is unusable.
+/// Errors: those of dial(); what central refuses with (auth_failed, unknown_task, no_node, rate_limited: *retry_after
+/// set); bad_frame when the answer is unusable.
 asio::awaitable<Outcome<wire::Located>> locate(Dialler dialler, CentralAddress central, const Identity* identity,
                                                std::string task, milliseconds within, milliseconds* retry_after);
 

@@ -1,6 +1,7 @@
 // pi_client: sends pictures from a small device to a Gearbox broker. docs/pi_client.md is its guide.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -27,6 +28,8 @@ class StandardStreams final : public gearbox::client::Console {
 int send(const gearbox::client::Options& options) {
   gearbox::client::LinkSettings settings;
   settings.first_contact = options.send.first_contact;
+  // One try must not outlast the whole: a short --timeout-ms is kept also towards an address that swallows everything.
+  settings.connect_within = std::min(settings.connect_within, options.send.timeout);
   gearbox::transport_tcp::TcpTransport transport;
   StandardStreams console;
   const int code = run_send(options, settings, transport, console);
@@ -47,9 +50,12 @@ int main(int argc, char** argv) {
     return parsed.exit_code;
   }
   switch (parsed.options->command) {
-    case gearbox::client::Command::enrol: return run_enrol(*parsed.options);
-    case gearbox::client::Command::show_key: return run_show_key(*parsed.options);
-    case gearbox::client::Command::send: return send(*parsed.options);
+    case gearbox::client::Command::enrol:
+      return run_enrol(*parsed.options);
+    case gearbox::client::Command::show_key:
+      return run_show_key(*parsed.options);
+    case gearbox::client::Command::send:
+      return send(*parsed.options);
   }
   return 2;
 }

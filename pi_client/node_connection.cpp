@@ -33,8 +33,8 @@ bool settled(const Inbox& inbox) {
 
 }  // namespace
 
-NodeConnection::NodeConnection(asio::any_io_executor executor, std::shared_ptr<net::FrameStream> stream, std::string node,
-                               const wire::HelloOk& welcome, Pace pace)
+NodeConnection::NodeConnection(asio::any_io_executor executor, std::shared_ptr<net::FrameStream> stream,
+                               std::string node, const wire::HelloOk& welcome, Pace pace)
     : executor_(executor),
       stream_(std::move(stream)),
       node_(std::move(node)),
@@ -43,18 +43,21 @@ NodeConnection::NodeConnection(asio::any_io_executor executor, std::shared_ptr<n
       closed_(executor),
       tasks_(executor),
       small_writes_(executor) {
-  if (welcome.idle_ms > 0) pace_.ping_every = std::clamp(milliseconds(welcome.idle_ms / 3), milliseconds(50), pace.ping_every);
+  if (welcome.idle_ms > 0)
+    pace_.ping_every = std::clamp(milliseconds(welcome.idle_ms / 3), milliseconds(50), pace.ping_every);
 }
 
-std::shared_ptr<NodeConnection> NodeConnection::start(asio::any_io_executor executor, std::shared_ptr<net::FrameStream> stream,
-                                                      std::string node, const wire::HelloOk& welcome, Pace pace) {
+std::shared_ptr<NodeConnection> NodeConnection::start(asio::any_io_executor executor,
+                                                      std::shared_ptr<net::FrameStream> stream, std::string node,
+                                                      const wire::HelloOk& welcome, Pace pace) {
   const Self self(new NodeConnection(std::move(executor), std::move(stream), std::move(node), welcome, pace));
   self->tasks_.spawn(read(self));
   self->tasks_.spawn(watch(self));
   return self;
 }
 
-void NodeConnection::begin(std::shared_ptr<const Outgoing> request, std::uint32_t attempt, std::shared_ptr<Inbox> inbox) {
+void NodeConnection::begin(std::shared_ptr<const Outgoing> request, std::uint32_t attempt,
+                           std::shared_ptr<Inbox> inbox) {
   if (why_) {
     inbox->lost = *why_;
     inbox->bell.ring();
@@ -148,8 +151,8 @@ asio::awaitable<void> NodeConnection::push(Self self, std::shared_ptr<const Outg
   co_await push_chunks(self, request, attempt, inbox);
 }
 
-asio::awaitable<void> NodeConnection::push_chunks(Self self, std::shared_ptr<const Outgoing> request, std::uint32_t attempt,
-                                                  std::shared_ptr<Inbox> inbox) {
+asio::awaitable<void> NodeConnection::push_chunks(Self self, std::shared_ptr<const Outgoing> request,
+                                                  std::uint32_t attempt, std::shared_ptr<Inbox> inbox) {
   link::UploadSender& sender = *request->sender;
   std::uint64_t at = *inbox->upload_at;
   Outcome<void> sought = sender.seek(at);
@@ -211,7 +214,9 @@ void NodeConnection::sort(wire::Frame frame) {
   inbox->received += frame_bytes(frame.json.size(), frame.payload.size());
   Outcome<void> taken = done();
   switch (header.type) {
-    case FrameType::upload_at: inbox->upload_at = header.offset; break;
+    case FrameType::upload_at:
+      inbox->upload_at = header.offset;
+      break;
     case FrameType::accepted:
       inbox->accepted = true;
       inbox->accepted_at = Clock::now();
@@ -226,8 +231,11 @@ void NodeConnection::sort(wire::Frame frame) {
       break;
     }
     case FrameType::result:
-    case FrameType::result_data: taken = take_result(*inbox, frame); break;
-    default: return;
+    case FrameType::result_data:
+      taken = take_result(*inbox, frame);
+      break;
+    default:
+      return;
   }
   if (!taken) {
     inbox->refused = wire::to_message(taken.error());
@@ -249,7 +257,8 @@ Outcome<void> NodeConnection::take_result(Inbox& inbox, const wire::Frame& frame
                                         std::to_string(sum) + " bytes that announces " + std::to_string(message.bytes)};
     }
     if (sum > kMaxResultBytes) {
-      return Error{Errc::result_too_large, std::to_string(sum) + " bytes; this client takes " + std::to_string(kMaxResultBytes)};
+      return Error{Errc::result_too_large,
+                   std::to_string(sum) + " bytes; this client takes " + std::to_string(kMaxResultBytes)};
     }
     inbox.result = std::move(message);
     inbox.payload.clear();
@@ -280,8 +289,9 @@ std::uint64_t NodeConnection::acknowledged() const {
 }
 
 asio::awaitable<void> NodeConnection::watch(Self self) {
-  // On a slow link an upload may fill the buffers for a long time before a pong can come back: bytes that the other kernel
-  // acknowledges count as life, but only uploads' worth of them, since a stopped process still has its pings acknowledged.
+  // On a slow link an upload may fill the buffers for a long time before a pong can come back: bytes that the other
+  // kernel acknowledges count as life, but only uploads' worth of them, since a stopped process still has its pings
+  // acknowledged.
   constexpr std::uint64_t kUploadProgress = 16 * 1024;
   std::uint64_t read = self->stream_->bytes_read();
   std::uint64_t taken = self->acknowledged();
@@ -299,7 +309,8 @@ asio::awaitable<void> NodeConnection::watch(Self self) {
       alive = now;
     }
     if (now >= after(alive, self->pace_.silence)) {
-      self->close(Error{Errc::timeout, self->node_ + " was silent for " + std::to_string(self->pace_.silence.count()) + " ms"});
+      self->close(
+          Error{Errc::timeout, self->node_ + " was silent for " + std::to_string(self->pace_.silence.count()) + " ms"});
       co_return;
     }
     if (now >= after(pinged, self->pace_.ping_every)) {

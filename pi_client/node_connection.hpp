@@ -1,5 +1,6 @@
-// node_connection.hpp: one logged-in connection to a node with many requests on it. It reads, sorts what arrives into each
-// request's Inbox, pushes uploads, keeps the line alive, and says so when it is dead. It never retries: node_link does.
+// node_connection.hpp: one logged-in connection to a node with many requests on it. It reads, sorts what arrives into
+// each request's Inbox, pushes uploads, keeps the line alive, and says so when it is dead. It never retries: node_link
+// does.
 #pragma once
 
 #include <cstdint>
@@ -45,15 +46,15 @@ struct Inbox {
   bool accepted = false;
   std::optional<wire::ResultMessage> result;
   Bytes payload;
-  bool whole = false;                      // the result is complete
+  bool whole = false;  // the result is complete
   std::optional<wire::ErrorMessage> refused;
   // noted here
-  std::optional<Error> lost;               // the connection ended first
-  bool abandoned = false;                  // nobody listens any more
-  std::uint64_t uploaded = 0;              // bytes of the upload handed to the socket
+  std::optional<Error> lost;   // the connection ended first
+  bool abandoned = false;      // nobody listens any more
+  std::uint64_t uploaded = 0;  // bytes of the upload handed to the socket
   std::optional<Instant> submitted_at;
   std::optional<Instant> accepted_at;
-  std::uint64_t sent = 0;                  // frames with all their overhead
+  std::uint64_t sent = 0;  // frames with all their overhead
   std::uint64_t received = 0;
 };
 
@@ -89,7 +90,8 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
   static asio::awaitable<void> push_chunks(Self self, std::shared_ptr<const Outgoing> request, std::uint32_t attempt,
                                            std::shared_ptr<Inbox> inbox);
   static asio::awaitable<void> write_small(Self self, wire::FrameHeader header);
-  asio::awaitable<bool> write(wire::FrameHeader header, std::string json, ByteView payload, std::shared_ptr<Inbox> inbox);
+  asio::awaitable<bool> write(wire::FrameHeader header, std::string json, ByteView payload,
+                              std::shared_ptr<Inbox> inbox);
   void sort(wire::Frame frame);
   Outcome<void> take_result(Inbox& inbox, const wire::Frame& frame);
   std::uint64_t acknowledged() const;

@@ -14,8 +14,10 @@ bool worth_retrying(Errc code) {
     case Errc::overloaded:
     case Errc::rate_limited:
     case Errc::no_space:
-    case Errc::shutting_down: return true;
-    default: return false;
+    case Errc::shutting_down:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -24,12 +26,14 @@ milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseco
   std::array<std::byte, 8> random{};
   link::fill_random(random);
   const std::int64_t half = std::max<std::int64_t>(1, ceiling.count() / 2);
-  const auto jitter = static_cast<std::int64_t>(load_le<std::uint64_t>(random.data()) % static_cast<std::uint64_t>(half + 1));
+  const auto jitter =
+      static_cast<std::int64_t>(load_le<std::uint64_t>(random.data()) % static_cast<std::uint64_t>(half + 1));
   // Advice is a lower bound, with the same spread on top: all who were told the same must not come back together.
   return std::max(advised, milliseconds(ceiling.count() - half)) + milliseconds(jitter);
 }
 
-NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, std::string task, LinkSettings settings)
+NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, std::string task,
+                   LinkSettings settings)
     : dialler_(std::move(dialler)),
       central_(std::move(central)),
       identity_(identity),
@@ -85,7 +89,8 @@ asio::awaitable<void> NodeLink::connect_loop() {
     last_error_ = connection_->why_closed();
     co_await connection_->finish(milliseconds{0});
     connection_.reset();
-    const milliseconds pause = pause_before_retry(tries_++, settings_.shortest_pause, settings_.longest_pause, milliseconds{0});
+    const milliseconds pause =
+        pause_before_retry(tries_++, settings_.shortest_pause, settings_.longest_pause, milliseconds{0});
     const Instant until = after(Clock::now(), pause);
     while (!cancelled_ && Clock::now() < until) co_await bell_.wait_until(until);
   }
@@ -116,7 +121,8 @@ bool NodeLink::give_up(const Error& error, milliseconds advised) {
 
 asio::awaitable<Outcome<void>> NodeLink::connect_once(milliseconds* advised) {
   constexpr unsigned kFailuresBeforeAsking = 3;
-  // The uploads and results of accepted requests are at the old node: it gets a few tries before central is asked for another.
+  // The uploads and results of accepted requests are at the old node: it gets a few tries before central is asked for
+  // another.
   if (!located_ || Clock::now() >= ticket_until_ || node_failures_ >= kFailuresBeforeAsking) {
     Outcome<void> asked = co_await ask_central(advised);
     if (!asked) co_return asked;
@@ -159,14 +165,15 @@ asio::awaitable<Outcome<void>> NodeLink::dial_node(milliseconds* advised) {
       failed = Error{stream.error().code, "node " + located_->node + ": " + stream.error().detail};
       continue;
     }
-    Outcome<wire::HelloOk> welcome = co_await log_in(stream.value(), identity_->user, &identity_->keys, located_->ticket,
-                                                     settings_.connect_within, advised);
+    Outcome<wire::HelloOk> welcome = co_await log_in(stream.value(), identity_->user, &identity_->keys,
+                                                     located_->ticket, settings_.connect_within, advised);
     if (!welcome) {
       stream.value()->close();
       failed = std::move(welcome).error();
       continue;
     }
-    connection_ = NodeConnection::start(dialler_.executor, stream.value(), located_->node, welcome.value(), settings_.pace);
+    connection_ =
+        NodeConnection::start(dialler_.executor, stream.value(), located_->node, welcome.value(), settings_.pace);
     connect_took_ = elapsed(from, Clock::now());
     refused_by_node_ = false;
     node_failures_ = 0;
@@ -174,8 +181,10 @@ asio::awaitable<Outcome<void>> NodeLink::dial_node(milliseconds* advised) {
   }
   ++node_failures_;
   const Errc code = failed->code;
-  const bool ticket_at_fault = code == Errc::expired_ticket || code == Errc::bad_ticket || code == Errc::wrong_server_key;
-  // Central's knowledge of a node that was set up anew is a second old at most: one fresh answer is worth a try, no more.
+  const bool ticket_at_fault =
+      code == Errc::expired_ticket || code == Errc::bad_ticket || code == Errc::wrong_server_key;
+  // Central's knowledge of a node that was set up anew is a second old at most: one fresh answer is worth a try, no
+  // more.
   refused_by_node_ = ticket_at_fault && !refused_by_node_;
   if (ticket_at_fault || code == Errc::shutting_down) located_.reset();
   co_return *failed;

@@ -1,5 +1,5 @@
-// node_link.hpp: keeps one connection to the node that does the task: asks central, dials, logs in, and does so again, with
-// growing, capped, random pauses, whenever the connection is lost while somebody wants one.
+// node_link.hpp: keeps one connection to the node that does the task: asks central, dials, logs in, and does so again,
+// with growing, capped, random pauses, whenever the connection is lost while somebody wants one.
 #pragma once
 
 #include <memory>
@@ -14,17 +14,18 @@ namespace gearbox::client {
 
 struct LinkSettings {
   Pace pace;
-  milliseconds connect_within{5'000};     // one try: resolve, connect, handshake, login
-  milliseconds first_contact{10'000};     // how long failures may go on before anything has ever worked
+  milliseconds connect_within{5'000};  // one try: resolve, connect, handshake, login
+  milliseconds first_contact{10'000};  // how long failures may go on before anything has ever worked
   milliseconds shortest_pause{200};
   milliseconds longest_pause{10'000};
 };
 
-/// Will trying the same again help? Codes of links and of momentary states; not those that refuse an identity or a question.
+/// Will trying the same again help? Codes of links and of momentary states; not those that refuse an identity or a
+/// question.
 bool worth_retrying(Errc code);
 
-/// The `tries`-th pause in a row (0 is the first): random in the upper half of min(shortest * 2^tries, longest), so that many
-/// clients of a server that comes back return spread over time. Never shorter than `advised`.
+/// The `tries`-th pause in a row (0 is the first): random in the upper half of min(shortest * 2^tries, longest), so
+/// that many clients of a server that comes back return spread over time. Never shorter than `advised`.
 milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseconds longest, milliseconds advised);
 
 class NodeLink {
@@ -34,11 +35,11 @@ class NodeLink {
 
   struct Lease {
     std::shared_ptr<NodeConnection> connection;
-    microseconds locate{0};   // what this caller waited for; zero on a connection that was open
+    microseconds locate{0};  // what this caller waited for; zero on a connection that was open
     microseconds connect{0};
   };
-  /// The open connection, or the next one. Errors: timeout at `deadline` (with the last failure as detail); cancelled; what no
-  /// further try can mend (wrong_server_key, auth_failed, unknown_task ...), then also for every later caller.
+  /// The open connection, or the next one. Errors: timeout at `deadline` (with the last failure as detail); cancelled;
+  /// what no further try can mend (wrong_server_key, auth_failed, unknown_task ...), then also for every later caller.
   asio::awaitable<Outcome<Lease>> get(Instant deadline);
 
   /// A request was refused because the node is going: ask central anew before the next connection.
@@ -71,8 +72,8 @@ class NodeLink {
   bool ever_worked_ = false;
   bool refused_by_node_ = false;  // the last login at a node failed for what a fresh ticket may mend
   unsigned waiting_ = 0;
-  unsigned tries_ = 0;            // failures in a row
-  unsigned node_failures_ = 0;    // since central was asked last
+  unsigned tries_ = 0;          // failures in a row
+  unsigned node_failures_ = 0;  // since central was asked last
   std::optional<Error> fatal_;
   std::optional<Error> last_error_;
   std::optional<wire::Located> located_;

@@ -22,14 +22,17 @@ constexpr char kFooter[] =
     "KEY is what `broker keys show` prints on central: 64 hexadecimal digits.";
 
 constexpr char kEnrolFooter[] =
-    "Asks for the password without showing it, makes the device's key (mode 0600) and registers it. Once for each device.\n"
+    "Asks for the password without showing it, makes the device's key (mode 0600) and registers it. Once for each "
+    "device.\n"
     "Example:\n"
     "  pi_client enrol --central tcp://broker.example:7400 --server-key KEY --user anna --device barn-2\n"
     "  pi_client enrol ... --password-file /run/secrets/anna      (or - for standard input)";
 
 constexpr char kSendFooter[] =
-    "JPEG and PNG travel as they are; .npy and PNM (8 and 16 bit) as raw frames, coded without loss where that saves bytes.\n"
-    "Each FILE is one request; all share one connection. After a lost connection uploads go on where the node has them.\n"
+    "JPEG and PNG travel as they are; .npy and PNM (8 and 16 bit) as raw frames, coded without loss where that saves "
+    "bytes.\n"
+    "Each FILE is one request; all share one connection. After a lost connection uploads go on where the node has "
+    "them.\n"
     "Results go to standard output, the table of times and the progress bar to standard error.\n"
     "Example:\n"
     "  pi_client send --central tcp://broker.example:7400 --server-key KEY --user anna --task read-text *.jpg --json\n"
@@ -94,18 +97,28 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   };
   const auto add_central = [&](CLI::App* to) {
     to->add_option("--central", options.central.url, "where central listens")
-        ->required()->type_name("tcp://HOST:PORT")->check(check_url, "");
+        ->required()
+        ->type_name("tcp://HOST:PORT")
+        ->check(check_url, "");
     to->add_option("--server-key", key_text, "central's public key, 64 hexadecimal digits")
-        ->required()->type_name("KEY")->check(check_key, "");
-    to->add_option("--user", options.central.user, "your account")->required()->type_name("NAME")->check(named("user"), "");
+        ->required()
+        ->type_name("KEY")
+        ->check(check_key, "");
+    to->add_option("--user", options.central.user, "your account")
+        ->required()
+        ->type_name("NAME")
+        ->check(named("user"), "");
     add_keys(to);
   };
 
   CLI::App* enrol = app.add_subcommand("enrol", "Registers this device under your account, once.");
   add_central(enrol);
   enrol->add_option("--device", options.enrol.device, "a name for this device (default: the host's name)")
-      ->type_name("NAME")->check(named("device"), "");
-  enrol->add_option("--password-file", options.enrol.password_file, "read the password's one line from FILE, - for standard input")
+      ->type_name("NAME")
+      ->check(named("device"), "");
+  enrol
+      ->add_option("--password-file", options.enrol.password_file,
+                   "read the password's one line from FILE, - for standard input")
       ->type_name("FILE");
   enrol->footer(kEnrolFooter);
 
@@ -115,24 +128,39 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   send->add_option("--task", s.task, "what to do with them")->required()->type_name("NAME")->check(named("task"), "");
   CLI::Option* files = send->add_option("FILE", s.files, "JPEG, PNG, .npy or PNM; each is one request");
   send->add_option("--input", input_texts, "one input of a task with several; together they are one request")
-      ->type_name("NAME=FILE")->check(check_input, "")->excludes(files)->allow_extra_args(false);
+      ->type_name("NAME=FILE")
+      ->check(check_input, "")
+      ->excludes(files)
+      ->allow_extra_args(false);
   send->add_option("--tensor", s.tensor, "the task's input that FILEs go to")
-      ->type_name("NAME")->capture_default_str()->check(named("tensor"), "");
-  CLI::Option* json = send->add_flag("--json", s.json, "one JSON object per request and line, as they finish");
-  send->add_flag("--quiet", s.quiet, "results only: no table, no progress bar")->excludes(json);
-  send->add_option("--out", s.out, "write results other than text there as .npy (a folder, or one file)")->type_name("PATH");
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->check(named("tensor"), "");
+  send->add_flag("--json", s.json, "one JSON object per request and line, as they finish");
+  send->add_flag("--quiet", s.quiet, "results only: no table, no progress bar");
+  send->add_option("--out", s.out, "write results other than text there as .npy (a folder, or one file)")
+      ->type_name("PATH");
   send->add_option("--parallel", s.parallel, "requests under way at once")
-      ->type_name("N")->capture_default_str()->check(CLI::Range(1, 64));
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   CLI::Option* lossy_option =
-      send->add_option("--lossy", lossy, "let raw 8-bit frames travel as JPEG of this quality, where the task allows it")
-          ->type_name("QUALITY")->check(CLI::Range(1, 100));
+      send->add_option("--lossy", lossy,
+                       "let raw 8-bit frames travel as JPEG of this quality, where the task allows it")
+          ->type_name("QUALITY")
+          ->check(CLI::Range(1, 100));
   CLI::Option* deadline_option =
       send->add_option("--deadline-ms", deadline_ms, "time for each request; the broker drops what is later")
-          ->type_name("N")->check(CLI::Range(std::int64_t{1}, std::int64_t{86'400'000}));
+          ->type_name("N")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{86'400'000}));
   send->add_option("--timeout-ms", timeout_ms, "give up a request after this long, reconnects included")
-      ->type_name("N")->capture_default_str()->check(CLI::Range(std::int64_t{1}, std::int64_t{86'400'000}));
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{86'400'000}));
   send->add_option("--first-contact-ms", first_contact_ms, "how long central may be unreachable at the start")
-      ->type_name("N")->capture_default_str()->check(CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
   send->footer(kSendFooter);
 
   CLI::App* key = app.add_subcommand("key", "About this device's key.");

@@ -18,7 +18,7 @@ enum class Command { enrol, send, show_key };
 
 /// Where central is and how it is known to be itself.
 struct CentralAddress {
-  std::string url;                        // "tcp://host:port"
+  std::string url;                         // "tcp://host:port"
   std::array<std::byte, 32> server_key{};  // X25519, pinned
   std::string user;
 };
@@ -33,11 +33,11 @@ struct SendOptions {
   std::vector<std::string> files;                           // one request each, as tensor `tensor`
   std::vector<std::pair<std::string, std::string>> inputs;  // name and file: together one request, instead of `files`
   std::string tensor = "image";
-  std::string out;             // empty: none; a folder, or with one request and one binary result a file
+  std::string out;  // empty: none; a folder, or with one request and one binary result a file
   bool json = false;
   bool quiet = false;
-  unsigned parallel = 4;       // requests under way at once
-  std::optional<int> lossy;    // JPEG quality 1 to 100 for raw 8-bit frames; none: lossless only
+  unsigned parallel = 4;                 // requests under way at once
+  std::optional<int> lossy;              // JPEG quality 1 to 100 for raw 8-bit frames; none: lossless only
   std::optional<milliseconds> deadline;  // told to the node with each request
   milliseconds timeout{60'000};          // for each request, reconnects included
   milliseconds first_contact{10'000};    // how long central may be unreachable at the start
@@ -46,7 +46,7 @@ struct SendOptions {
 struct Options {
   Command command = Command::send;
   CentralAddress central;
-  std::string keys;            // the folder with the device's key
+  std::string keys;  // the folder with the device's key
   EnrolOptions enrol;
   SendOptions send;
 };

@@ -29,7 +29,9 @@ void append_member(std::string& out, std::string_view key, std::uint64_t value, 
   out += "\":" + std::to_string(value);
 }
 
-std::uint64_t count(microseconds time) { return static_cast<std::uint64_t>(time.count()); }
+std::uint64_t count(microseconds time) {
+  return static_cast<std::uint64_t>(time.count());
+}
 
 void append_outputs(std::string& out, const Report& report) {
   out += ",\"outputs\":{";
@@ -47,7 +49,8 @@ void append_outputs(std::string& out, const Report& report) {
     } else {
       out += ",\"data\":";
       std::string data;
-      // The session has checked the result against its specs; what still does not fit (a BYTES element's length) is null.
+      // The session has checked the result against its specs; what still does not fit (a BYTES element's length) is
+      // null.
       out += append_json_elements(data, spec, bytes_of(report, i)) ? data : "null";
     }
     out += '}';
@@ -201,7 +204,8 @@ std::string table(const Report& report) {
   std::string ratio;
   if (report.traffic.wire > 0) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.2f : 1", static_cast<double>(report.traffic.plain) / static_cast<double>(report.traffic.wire));
+    std::snprintf(text, sizeof text, "%.2f : 1",
+                  static_cast<double>(report.traffic.plain) / static_cast<double>(report.traffic.wire));
     ratio = text;
   }
   std::string how;

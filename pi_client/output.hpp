@@ -7,12 +7,12 @@
 
 namespace gearbox::client {
 
-/// One JSON object without a line end. Always valid JSON: text from outside that is not UTF-8 is escaped, numbers that JSON
-/// does not know are strings. The keys are stable; see docs/pi_client.md.
+/// One JSON object without a line end. Always valid JSON: text from outside that is not UTF-8 is escaped, numbers that
+/// JSON does not know are strings. The keys are stable; see docs/pi_client.md.
 std::string to_json(const Report& report);
 
-/// The result's lines, each ended: a BYTES tensor of text prints its elements, one per line, other tensors a short preview.
-/// Control bytes are escaped, so that a result cannot steer the terminal.
+/// The result's lines, each ended: a BYTES tensor of text prints its elements, one per line, other tensors a short
+/// preview. Control bytes are escaped, so that a result cannot steer the terminal.
 std::string result_text(const Report& report);
 
 /// "FILE: unknown_task: ...", ended.

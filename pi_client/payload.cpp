@@ -29,10 +29,12 @@ class File {
   int descriptor_;
 };
 
-Error failed_with(const std::string& path, int number) { return Error{Errc::io_error, path + ": " + std::strerror(number)}; }
+Error failed_with(const std::string& path, int number) {
+  return Error{Errc::io_error, path + ": " + std::strerror(number)};
+}
 
-/// The whole of a regular file, as long as it is when the end is met: one that is still being written comes out cut, which
-/// the picture's own end mark tells.
+/// The whole of a regular file, as long as it is when the end is met: one that is still being written comes out cut,
+/// which the picture's own end mark tells.
 Outcome<Bytes> read_whole(const std::string& path) {
   // O_NONBLOCK: opening a named pipe would wait for its writer.
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -41,7 +43,8 @@ Outcome<Bytes> read_whole(const std::string& path) {
   if (::fstat(file.get(), &status) != 0) return failed_with(path, errno);
   if (!S_ISREG(status.st_mode)) return Error{Errc::io_error, path + ": not a regular file"};
   const auto too_large = [&](std::uint64_t size) {
-    return Error{Errc::too_large, path + ": " + std::to_string(size) + " bytes; files up to " + std::to_string(kMaxFileBytes) + " are read"};
+    return Error{Errc::too_large, path + ": " + std::to_string(size) + " bytes; files up to " +
+                                      std::to_string(kMaxFileBytes) + " are read"};
   };
   const auto announced = static_cast<std::uint64_t>(status.st_size);
   if (announced > kMaxFileBytes) return too_large(announced);
@@ -50,7 +53,8 @@ Outcome<Bytes> read_whole(const std::string& path) {
   for (;;) {
     if (have == bytes.size()) {
       if (have >= kMaxFileBytes) return too_large(have);
-      bytes.resize(have + 64 * 1024);  // one look past the announced end: files of /proc announce nothing, others may grow
+      bytes.resize(have +
+                   64 * 1024);  // one look past the announced end: files of /proc announce nothing, others may grow
     }
     const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno == EINTR) continue;
@@ -62,7 +66,9 @@ Outcome<Bytes> read_whole(const std::string& path) {
   return bytes;
 }
 
-Error named(const std::string& path, const Error& error) { return Error{error.code, path + ": " + error.detail}; }
+Error named(const std::string& path, const Error& error) {
+  return Error{error.code, path + ": " + error.detail};
+}
 
 Outcome<CodedInput> raw_input(const InputFile& input, const Bytes& file, const PayloadLimits& limits) {
   BOOST_OUTCOME_TRY(wire::RawImage image, wire::read_raw_image(file, input.tensor));
@@ -85,7 +91,8 @@ Outcome<CodedInput> picture_input(const InputFile& input, Bytes file) {
 Outcome<CodedInput> prepare_input(const InputFile& input, const PayloadLimits& limits) {
   BOOST_OUTCOME_TRY(Bytes file, read_whole(input.file));
   if (file.empty()) return Error{Errc::bad_picture, input.file + ": the file is empty"};
-  Outcome<CodedInput> coded = wire::looks_raw(file) ? raw_input(input, file, limits) : picture_input(input, std::move(file));
+  Outcome<CodedInput> coded =
+      wire::looks_raw(file) ? raw_input(input, file, limits) : picture_input(input, std::move(file));
   if (!coded) return named(input.file, coded.error());
   return coded;
 }
@@ -98,7 +105,8 @@ Outcome<Payload> prepare(const RequestFiles& files, const PayloadLimits& limits)
   std::vector<link::UploadSender::Input> uploads;
   for (const InputFile& file : files.inputs) {
     for (const wire::InputSpec& earlier : payload.submit.inputs) {
-      if (earlier.tensor.name == file.tensor) return Error{Errc::bad_input, "input '" + file.tensor + "' is given twice"};
+      if (earlier.tensor.name == file.tensor)
+        return Error{Errc::bad_input, "input '" + file.tensor + "' is given twice"};
     }
     BOOST_OUTCOME_TRY(CodedInput input, prepare_input(file, limits));
     payload.stored = payload.stored && input.spec.codecs.empty();

@@ -1,4 +1,5 @@
-// payload.hpp: from files to an announced upload: read, looked at, coded where that saves bytes. Blocking; runs on the pool.
+// payload.hpp: from files to an announced upload: read, looked at, coded where that saves bytes. Blocking; runs on the
+// pool.
 #pragma once
 
 #include <memory>
@@ -37,8 +38,8 @@ struct Payload {
 };
 
 /// Reads and checks all files of one request and codes what gains by it.
-/// Errors, each with the file's name: io_error (cannot be read); bad_picture (empty, cut, of no known type, of absurd size);
-/// too_large (over kMaxFileBytes); bad_input (the same tensor twice).
+/// Errors, each with the file's name: io_error (cannot be read); bad_picture (empty, cut, of no known type, of absurd
+/// size); too_large (over kMaxFileBytes); bad_input (the same tensor twice).
 Outcome<Payload> prepare(const RequestFiles& files, const PayloadLimits& limits);
 
 }  // namespace gearbox::client

@@ -10,9 +10,9 @@ namespace gearbox::client {
 
 std::string progress_line(const Tally& tally, std::size_t columns) {
   constexpr std::size_t kBar = 24;
-  const double share = tally.to_upload == 0 ? 0.0
-                                            : std::min(1.0, static_cast<double>(tally.uploaded) /
-                                                                static_cast<double>(tally.to_upload));
+  const double share = tally.to_upload == 0
+                           ? 0.0
+                           : std::min(1.0, static_cast<double>(tally.uploaded) / static_cast<double>(tally.to_upload));
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(kBar));
   char numbers[128];
   std::snprintf(numbers, sizeof numbers, "] %3.0f %%  %.1f of %.1f MB up, %zu of %zu done", share * 100.0,

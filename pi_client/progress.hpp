@@ -15,7 +15,7 @@ struct Tally {
   std::uint64_t uploaded = 0;
   std::size_t requests = 0;
   std::size_t finished = 0;
-  std::size_t waiting = 0;      // uploaded, no result yet
+  std::size_t waiting = 0;  // uploaded, no result yet
 };
 
 /// The line without control characters, at most `columns` wide.

@@ -45,9 +45,9 @@ struct Report {
   std::string node;  // empty while none was reached
   std::vector<InputNote> inputs;
   std::optional<Error> error;
-  wire::ResultMessage result;       // without an error
-  Bytes payload;                    // the tensors' bytes, one after the other
-  std::vector<std::string> paths;   // per tensor: the file it was written to, or empty
+  wire::ResultMessage result;      // without an error
+  Bytes payload;                   // the tensors' bytes, one after the other
+  std::vector<std::string> paths;  // per tensor: the file it was written to, or empty
   DeviceTiming timing;
   Traffic traffic;
 };

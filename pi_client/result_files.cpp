@@ -16,19 +16,32 @@ namespace {
 std::string npy_type(wire::DType type) {
   using wire::DType;
   switch (type) {
-    case DType::boolean: return "|b1";
-    case DType::uint8: return "|u1";
-    case DType::int8: return "|i1";
-    case DType::uint16: return "<u2";
-    case DType::int16: return "<i2";
-    case DType::uint32: return "<u4";
-    case DType::int32: return "<i4";
-    case DType::uint64: return "<u8";
-    case DType::int64: return "<i8";
-    case DType::fp16: return "<f2";
-    case DType::fp32: return "<f4";
-    case DType::fp64: return "<f8";
-    case DType::bytes: break;
+    case DType::boolean:
+      return "|b1";
+    case DType::uint8:
+      return "|u1";
+    case DType::int8:
+      return "|i1";
+    case DType::uint16:
+      return "<u2";
+    case DType::int16:
+      return "<i2";
+    case DType::uint32:
+      return "<u4";
+    case DType::int32:
+      return "<i4";
+    case DType::uint64:
+      return "<u8";
+    case DType::int64:
+      return "<i8";
+    case DType::fp16:
+      return "<f2";
+    case DType::fp32:
+      return "<f4";
+    case DType::fp64:
+      return "<f8";
+    case DType::bytes:
+      break;
   }
   return "|V1";
 }
@@ -89,7 +102,8 @@ Outcome<void> write_results(Report& report, const fs::path& out) {
     BOOST_OUTCOME_TRY(check_name("tensor", spec.name));
     fs::path path = out;
     if (!single) {
-      const std::string stem = report.file.find('=') == std::string::npos ? fs::path(report.file).stem().string() : "result";
+      const std::string stem =
+          report.file.find('=') == std::string::npos ? fs::path(report.file).stem().string() : "result";
       path = out / (stem + "." + spec.name + ".npy");
       if (fs::exists(path, failed)) path = out / (stem + "." + to_text(report.request) + "." + spec.name + ".npy");
     }

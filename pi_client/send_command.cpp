@@ -30,7 +30,8 @@ asio::awaitable<void> watch_signals(Delivery* delivery, asio::signal_set* signal
   signals->clear();  // the next one ends the process at once
 }
 
-asio::awaitable<void> show_progress(const Delivery* delivery, ProgressBar* bar, Bell* finished, const bool* is_finished) {
+asio::awaitable<void> show_progress(const Delivery* delivery, ProgressBar* bar, Bell* finished,
+                                    const bool* is_finished) {
   while (bar->shown() && !*is_finished) {
     bar->draw(delivery->tally());
     co_await finished->wait_until(after(Clock::now(), milliseconds(100)));
@@ -54,7 +55,8 @@ bool print_report(Report report, const SendOptions& options, bool several, Conso
     return false;
   }
   console.results((several ? "== " + escaped(report.file, 512) + "\n" : std::string()) + result_text(report));
-  if (!options.quiet) console.remarks((several ? "-- " + escaped(report.file, 512) + "\n" : std::string()) + table(report));
+  if (!options.quiet)
+    console.remarks((several ? "-- " + escaped(report.file, 512) + "\n" : std::string()) + table(report));
   return true;
 }
 

@@ -1,4 +1,5 @@
-// tasks.hpp: owners for coroutines, a way to wake them, and a way to compute off the strand. One strand, except on_pool's work.
+// tasks.hpp: owners for coroutines, a way to wake them, and a way to compute off the strand. One strand, except
+// on_pool's work.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -35,7 +36,8 @@ class Bell {
   void ring() {
     for (asio::steady_timer* timer : waiting_) timer->cancel();
   }
-  /// Returns at `until` or after the next ring(). One timer for each waiter: a shared one would let waiters wake each other.
+  /// Returns at `until` or after the next ring(). One timer for each waiter: a shared one would let waiters wake each
+  /// other.
   asio::awaitable<void> wait_until(Instant until) {
     asio::steady_timer timer(executor_, until);
     waiting_.push_back(&timer);
@@ -48,7 +50,8 @@ class Bell {
   std::vector<asio::steady_timer*> waiting_;
 };
 
-/// Owns the coroutines spawned through it: all_done() before it goes. A coroutine that throws ends the process: ours never do.
+/// Owns the coroutines spawned through it: all_done() before it goes. A coroutine that throws ends the process: ours
+/// never do.
 class TaskGroup {
  public:
   explicit TaskGroup(asio::any_io_executor executor) : state_(std::make_shared<State>(std::move(executor))) {}
@@ -89,7 +92,8 @@ asio::awaitable<void> store_result(Work work, std::optional<std::invoke_result_t
 }
 }  // namespace detail
 
-/// Runs `work` (which must not throw) on `pool` and resumes here with what it returns: for what blocks or computes for long.
+/// Runs `work` (which must not throw) on `pool` and resumes here with what it returns: for what blocks or computes for
+/// long.
 template <class Work>
 asio::awaitable<std::invoke_result_t<Work>> on_pool(asio::thread_pool& pool, Work work) {
   std::optional<std::invoke_result_t<Work>> result;

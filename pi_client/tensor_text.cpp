@@ -52,19 +52,44 @@ void append_signed(std::string& out, const std::byte* from) {
 void append_element(std::string& out, wire::DType type, const std::byte* from) {
   using wire::DType;
   switch (type) {
-    case DType::boolean: out += std::to_integer<unsigned>(*from) != 0 ? "true" : "false"; return;
-    case DType::uint8: append_number(out, std::to_integer<unsigned>(*from)); return;
-    case DType::uint16: append_number(out, load_le<std::uint16_t>(from)); return;
-    case DType::uint32: append_number(out, load_le<std::uint32_t>(from)); return;
-    case DType::uint64: append_number(out, load_le<std::uint64_t>(from)); return;
-    case DType::int8: append_number(out, static_cast<int>(std::to_integer<std::int8_t>(*from))); return;
-    case DType::int16: append_signed<std::int16_t, std::uint16_t>(out, from); return;
-    case DType::int32: append_signed<std::int32_t, std::uint32_t>(out, from); return;
-    case DType::int64: append_signed<std::int64_t, std::uint64_t>(out, from); return;
-    case DType::fp16: append_float(out, from_half(load_le<std::uint16_t>(from))); return;
-    case DType::fp32: append_float(out, std::bit_cast<float>(load_le<std::uint32_t>(from))); return;
-    case DType::fp64: append_float(out, std::bit_cast<double>(load_le<std::uint64_t>(from))); return;
-    case DType::bytes: return;  // no fixed size: split_bytes
+    case DType::boolean:
+      out += std::to_integer<unsigned>(*from) != 0 ? "true" : "false";
+      return;
+    case DType::uint8:
+      append_number(out, std::to_integer<unsigned>(*from));
+      return;
+    case DType::uint16:
+      append_number(out, load_le<std::uint16_t>(from));
+      return;
+    case DType::uint32:
+      append_number(out, load_le<std::uint32_t>(from));
+      return;
+    case DType::uint64:
+      append_number(out, load_le<std::uint64_t>(from));
+      return;
+    case DType::int8:
+      append_number(out, static_cast<int>(std::to_integer<std::int8_t>(*from)));
+      return;
+    case DType::int16:
+      append_signed<std::int16_t, std::uint16_t>(out, from);
+      return;
+    case DType::int32:
+      append_signed<std::int32_t, std::uint32_t>(out, from);
+      return;
+    case DType::int64:
+      append_signed<std::int64_t, std::uint64_t>(out, from);
+      return;
+    case DType::fp16:
+      append_float(out, from_half(load_le<std::uint16_t>(from)));
+      return;
+    case DType::fp32:
+      append_float(out, std::bit_cast<float>(load_le<std::uint32_t>(from)));
+      return;
+    case DType::fp64:
+      append_float(out, std::bit_cast<double>(load_le<std::uint64_t>(from)));
+      return;
+    case DType::bytes:
+      return;  // no fixed size: split_bytes
   }
 }
 
@@ -114,7 +139,8 @@ std::string to_base64(ByteView bytes) {
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     const std::size_t here = std::min<std::size_t>(3, bytes.size() - i);
     std::uint32_t word = 0;
-    for (std::size_t k = 0; k < 3; ++k) word = (word << 8) | (k < here ? std::to_integer<std::uint32_t>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 3; ++k)
+      word = (word << 8) | (k < here ? std::to_integer<std::uint32_t>(bytes[i + k]) : 0U);
     for (std::size_t k = 0; k < 4; ++k) out += k <= here ? kAlphabet[(word >> (18 - 6 * k)) & 63U] : '=';
   }
   return out;
@@ -129,7 +155,8 @@ Outcome<std::vector<std::string_view>> split_bytes(const wire::TensorSpec& spec,
     if (bytes.size() - at < 4) return misfit(spec, "cut in the middle of a length");
     const std::uint32_t size = load_le<std::uint32_t>(&bytes[at]);
     at += 4;
-    if (size > bytes.size() - at) return misfit(spec, "element " + std::to_string(elements.size()) + " reaches past its end");
+    if (size > bytes.size() - at)
+      return misfit(spec, "element " + std::to_string(elements.size()) + " reaches past its end");
     elements.push_back(text_of(bytes.subspan(at, size)));
     at += size;
   }
@@ -169,7 +196,8 @@ Outcome<std::string> preview(const wire::TensorSpec& spec, ByteView bytes, std::
   std::string out;
   if (spec.dtype == wire::DType::bytes) {
     BOOST_OUTCOME_TRY(const auto elements, split_bytes(spec, bytes));
-    for (std::size_t i = 0; i < elements.size() && i < limit; ++i) out += (i > 0 ? " " : "") + escaped(elements[i], 120);
+    for (std::size_t i = 0; i < elements.size() && i < limit; ++i)
+      out += (i > 0 ? " " : "") + escaped(elements[i], 120);
     if (elements.size() > limit) out += " …";
     return out;
   }

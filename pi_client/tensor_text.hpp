@@ -19,7 +19,8 @@ void append_json_string(std::string& out, std::string_view text);
 /// Errors: bad_result when the lengths do not add up to `bytes`, or not to the shape's count.
 Outcome<std::vector<std::string_view>> split_bytes(const wire::TensorSpec& spec, ByteView bytes);
 
-/// All elements in row-major order as one flat JSON array. Numbers keep their value when read back; "NaN", "Infinity" and
+/// All elements in row-major order as one flat JSON array. Numbers keep their value when read back; "NaN", "Infinity"
+/// and
 /// "-Infinity" are strings; a BYTES element that is not UTF-8 becomes {"base64":"..."}.
 /// Errors: bad_result when spec and bytes do not fit.
 Outcome<void> append_json_elements(std::string& out, const wire::TensorSpec& spec, ByteView bytes);

@@ -48,7 +48,7 @@ Outcome<std::size_t> ImageDelta::encode(const plugin::TileView& tile, ByteView i
     case Form::colour:
       scratch_.resize(colour_scratch_bytes(band));
       colour_to_planes(band, octets(in), octets(out), scratch_.data());
-      return in.size();
+      return colour_coded_bytes(band);
     case Form::depth: return depth_.encode(band, octets(in), octets(out));
     case Form::unknown: break;
   }
@@ -60,9 +60,11 @@ Outcome<std::size_t> ImageDelta::decode(const plugin::TileView& tile, ByteView i
   const PixelBand band{tile.rows, tile.width, tile.channels};
   switch (form_of(tile)) {
     case Form::colour:
-      if (in.size() != tile.bytes()) return wrong_size(tile, "its code has", in.size(), Errc::corrupt_data);
+      if (in.size() != colour_coded_bytes(band)) return wrong_size(tile, "its code has", in.size(), Errc::corrupt_data);
       scratch_.resize(colour_scratch_bytes(band));
-      planes_to_colour(band, octets(in), octets(out), scratch_.data());
+      if (!planes_to_colour(band, octets(in), octets(out), scratch_.data())) {
+        return Error{Errc::corrupt_data, "image_delta: a row names a prediction that there is not"};
+      }
       return tile.bytes();
     case Form::depth: {
       BOOST_OUTCOME_TRY(depth_.decode(band, {octets(in), in.size()}, octets(out)));

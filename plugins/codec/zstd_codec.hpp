@@ -12,8 +12,8 @@ struct ZSTD_DCtx_s;
 namespace gearbox::codec {
 
 struct ZstdSettings {
-  int level = 1;           // for anything that is no 8-bit picture
-  int picture_level = -20; // for tiles of 8-bit pixels, where long matches are rare and entropy coding does the work
+  int level = 1;            // for anything that is no 8-bit picture
+  int picture_level = -50;  // for tiles of 8-bit pixels: what image_delta leaves of them has few matches, and looking for them costs time and bits
 };
 inline constexpr int kLowestZstdLevel = -50;
 inline constexpr int kHighestZstdLevel = 19;

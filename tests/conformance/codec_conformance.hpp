@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct CodecCase {
   int worst_error = 0;  // of a decoded 8-bit sample of natural(); 0 for a lossless codec
 };
 
+inline void PrintTo(const CodecCase& one, std::ostream* out) { *out << one.name; }
 inline std::string case_name(const ::testing::TestParamInfo<CodecCase>& info) { return info.param.name; }
 
 /// Tiles of every kind that some codec takes, at odd sizes.

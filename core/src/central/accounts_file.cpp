@@ -157,7 +157,7 @@ Outcome<fs::path> set_aside(const fs::path& file) {
   return Error{Errc::io_error, "too many damaged files beside " + escaped(file.string())};
 }
 
-Outcome<void> copy_file(const fs::path& from, const fs::path& to) {
+Outcome<void> copy_plain(const fs::path& from, const fs::path& to) {
   std::error_code failed;
   fs::copy_file(from, to, fs::copy_options::overwrite_existing, failed);
   if (failed) return io_error("cannot copy to", to, failed.value());
@@ -177,7 +177,7 @@ Outcome<Database> restore(const fs::path& file, const std::string& reason, const
                                          ") and there is no copy of them. " + what_to_do(file)};
   }
   for (const char* ending : {"-wal", "-shm", "-journal"}) ::unlink(beside(fresh, ending).c_str());
-  BOOST_OUTCOME_TRY(copy_file(copy, fresh));
+  BOOST_OUTCOME_TRY(copy_plain(copy, fresh));
   BOOST_OUTCOME_TRY(make_private(fresh));
   if (Outcome<Database> good = open_checked(fresh); !good) {
     return Error{Errc::corrupt_data, "the accounts in " + escaped(file.string()) + " cannot be read (" + reason +

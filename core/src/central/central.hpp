@@ -18,7 +18,7 @@
 
 namespace gearbox::central {
 
-/// The server on one strand of `io`, without signals and control socket: what run_central runs, and tests too.
+/// The server on one strand of `io`, without signals and control socket: what run_central and the tests run.
 class Central {
  public:
   struct Setup {
@@ -45,14 +45,5 @@ class Central {
   explicit Central(std::unique_ptr<Running> running);
   std::unique_ptr<Running> running_;
 };
-
-struct CentralSetup {
-  config::StateDir state;
-  config::Snapshot snapshot;
-};
-
-/// The process: plugins, server, control socket; returns the exit code after SIGTERM or SIGINT.
-/// Errors: whatever keeps it from starting.
-Outcome<int> run_central(CentralSetup setup);
 
 }  // namespace gearbox::central

@@ -1,9 +1,6 @@
 #include "central/password_pool.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include <condition_variable>
 #include <deque>
@@ -13,6 +10,9 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "gearbox/base/clock.hpp"
+#include "gearbox/net/wakeup.hpp"
 
 namespace gearbox::central {
 
@@ -94,11 +94,13 @@ Outcome<void> PasswordPool::submit(const std::string& group, Job job) {
 }
 
 namespace {
-/// What the thread and the waiting coroutine share. The timer never expires: cancelling it is the news.
+constexpr milliseconds kLongest{30'000};  // a full queue takes seconds; the database's busy timeout as well
+
+/// What the thread and the waiting coroutine share; touched on the executor's strand only.
 struct Answer {
-  explicit Answer(const asio::any_io_executor& executor) : news(executor, asio::steady_timer::time_point::max()) {}
-  asio::steady_timer news;
-  std::optional<Outcome<User>> value;  // touched on the executor's strand only
+  explicit Answer(const asio::any_io_executor& executor) : news(executor) {}
+  net::Wakeup news;
+  std::optional<Outcome<User>> value;
 };
 }  // namespace
 
@@ -109,15 +111,12 @@ asio::awaitable<Outcome<User>> PasswordPool::run(std::shared_ptr<PasswordPool> p
     Outcome<User> result = job(accounts);
     asio::post(executor, [answer, result = std::move(result)]() mutable {
       answer->value.emplace(std::move(result));
-      answer->news.cancel();
+      answer->news.notify();
     });
   };
   if (Outcome<void> taken = pool->submit(group, std::move(task)); !taken) co_return taken.error();
-  while (!answer->value) {
-    auto [failed] = co_await answer->news.async_wait(asio::as_tuple(asio::use_awaitable));
-    // Cancelled with an answer, or because the loop is ending.
-    if (failed && !answer->value) co_return Error{Errc::shutting_down, "stopping"};
-  }
+  const bool told = co_await answer->news.wait_until(after(Clock::now(), kLongest));
+  if (!told || !answer->value) co_return Error{Errc::overloaded, "the password check took too long: try again later"};
   co_return std::move(*answer->value);
 }
 

@@ -85,18 +85,14 @@ asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
   Outcome<wire::Frame> at = co_await next_frame(talk);
   if (!at) co_return at.error();
   if (at.value().header.type != FrameType::upload_at) co_return Error{Errc::bad_frame, "the node did not say where to begin"};
-  BOOST_OUTCOME_CO_TRY(talk->sender.seek(at.value().header.offset));
+  Outcome<void> sought = talk->sender.seek(at.value().header.offset);
+  if (!sought) co_return sought.error();
   while (!talk->sender.finished()) {
     const link::UploadSender::Chunk chunk = talk->sender.next();
     wire::FrameHeader header = talk->header(FrameType::upload_data);
     header.offset = chunk.offset;
     Outcome<void> written = co_await FrameStream::write_frame(talk->stream, header, std::string(), chunk.bytes, talk->left());
-    if (!written) {
-      // What the node said before it hung up tells more than the broken pipe.
-      Outcome<wire::Frame> reason = co_await next_frame(talk);
-      if (!reason && reason.error().code != Errc::closed && reason.error().code != Errc::io_error) co_return reason.error();
-      co_return written.error();
-    }
+    if (!written) co_return written.error();
   }
   co_return done();
 }

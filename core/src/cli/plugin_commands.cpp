@@ -10,6 +10,7 @@
 #include "cli/json_facts.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
+#include "plugin_host/check_child.hpp"
 #include "plugin_host/plugin_host.hpp"
 
 namespace gearbox::cli {
@@ -50,9 +51,12 @@ void run_list(CliContext& context) {
 }
 
 void run_check(CliContext& context, const std::filesystem::path& file, bool here) {
-  const Outcome<plugin_host::PluginInfo> info = here ? plugin_host::check_in_this_process(file)
-                                                     : plugin_host::check_in_child(file, plugin_host::own_executable());
-  if (here || context.json) {
+  if (here) {
+    context.exit_code = plugin_host::check_child_main(file);
+    return;
+  }
+  const Outcome<plugin_host::PluginInfo> info = plugin_host::check_in_child(file, plugin_host::own_executable());
+  if (context.json) {
     json::object out = info ? facts_of(info.value()) : json::object{{"file", file.string()}, {"reason", escaped(info.error().detail, 1000)}};
     out["ok"] = info.has_value();
     print_json(out);

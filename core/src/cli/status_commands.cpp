@@ -62,13 +62,13 @@ void print_node(const json::object& node) {
     tasks.add({text_in(each.get_object(), "name"), truth_in(each.get_object(), "ready") ? "ready" : "not ready", missing});
   }
   if (!tasks.empty()) print("\n" + tasks.text(colour_wanted()));
-  Table models({"model", "version", ">workers", "state", "reason"});
+  Table models({"model", "version", ">workers", ">ready", "state", "reason"});
   for (const json::value& each : list_in(node, "models")) {
     if (!each.is_object()) continue;
     const json::object& model = each.get_object();
     const std::string state = text_in(model, "state");
     models.add({text_in(model, "name"), text_in(model, "version"), std::to_string(number_in(model, "workers")),
-                !state.empty() ? state : truth_in(model, "ready") ? "ready" : "not ready", text_in(model, "reason")});
+                std::to_string(number_in(model, "ready")), state, text_in(model, "reason")});
   }
   if (!models.empty()) print("\n" + models.text(colour_wanted()));
 }

@@ -7,6 +7,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/json/parse.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
+#include "supervisor/control_client.hpp"
 
 namespace gearbox::node {
 
@@ -151,11 +153,14 @@ Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
   std::string key = config_->node.central_key;
   if (dialled.url.empty() || key.empty()) {
     // This host's own central tells where it really listens (port 0 is allowed) and its key.
-    boost::json::object question{{"command", "status"}};
-    BOOST_OUTCOME_TRY(const auto status, serving::ask_control(state_.central_socket(), std::move(question), within));
-    const auto* url = status.if_contains("listen");
-    const auto* known_key = status.if_contains("channel_key");
-    if (url == nullptr || !url->is_string() || known_key == nullptr || !known_key->is_string()) {
+    BOOST_OUTCOME_TRY(const auto text,
+                      supervisor::ask_control_now(state_.central_socket(), R"({"command": "status"})", within));
+    boost::system::error_code unreadable;
+    const boost::json::value parsed = boost::json::parse(text, unreadable);
+    const boost::json::object* status = parsed.if_object();
+    const auto* url = status == nullptr ? nullptr : status->if_contains("listen");
+    const auto* known_key = status == nullptr ? nullptr : status->if_contains("channel_key");
+    if (unreadable || url == nullptr || !url->is_string() || known_key == nullptr || !known_key->is_string()) {
       return Error{Errc::bad_frame, "central's status names no address and key"};
     }
     if (dialled.url.empty()) dialled.url = std::string(url->get_string());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gearbox/base/text.hpp"
+#include "gearbox/plugin/descriptor.hpp"
 
 namespace gearbox::plugin_host {
 
@@ -93,7 +94,11 @@ Outcome<void> check_symbols(ByteView file, const Elf64_Ehdr& header) {
       if (ELF64_ST_BIND(symbol->st_info) == STB_GNU_UNIQUE) {
         return refused("has the unique symbol " + escaped(name, 128) + " and could never be unloaded: build it with -fno-gnu-unique");
       }
-      exported = exported || (name == "gearbox_plugin" && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT);
+      if (name != "gearbox_plugin") continue;
+      if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size < sizeof(plugin::Descriptor)) {
+        return refused("exports a gearbox_plugin that is no descriptor");
+      }
+      exported = true;
     }
   }
   if (!exported) return refused("exports no gearbox_plugin");

@@ -1,11 +1,11 @@
 // control.hpp: questions and orders of the local command line to a running role: control frames with JSON on its unix socket.
 //
 //   → control         {"command": "status", ...}
-//   ← control_answer  {"ok": true, ...facts} or {"ok": false, "error": {"code": 18, "name": "not_found", "detail": "..."}}
+//   ← control_answer  {...facts}, or error with a wire::ErrorMessage
+// The asking side is supervisor/control_client.hpp.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/awaitable.hpp>
 #include <boost/json/object.hpp>
 
 #include <filesystem>
@@ -14,7 +14,6 @@
 #include <string>
 #include <string_view>
 
-#include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
 
 namespace gearbox::serving {
@@ -26,15 +25,16 @@ using ControlHandler =
     std::function<Outcome<boost::json::object>(std::string_view command, const boost::json::object& request)>;
 
 /// The text of the control_answer to one control frame's text. For roles that serve other frames on the same socket.
-std::string answer_control(const ControlHandler& handler, std::string_view request);
+/// Errors: bad_frame, too_large (the answer), or the handler's: to be sent back in an error frame.
+Outcome<std::string> answer_control(const ControlHandler& handler, std::string_view request);
 
-/// Serves control frames on a unix socket of its own.
+/// Serves control frames on a unix socket of its own, to this user and root.
 class ControlServer {
  public:
   /// Errors: those of UnixListener::open.
   static Outcome<std::unique_ptr<ControlServer>> start(asio::any_io_executor executor, const std::filesystem::path& path,
                                                        ControlHandler handler);
-  /// Removes the socket and ends all its connections; the last of them lets go of the handler soon after.
+  /// Removes the socket and ends all its connections; the handler is not called after that.
   ~ControlServer();
 
  private:
@@ -42,9 +42,5 @@ class ControlServer {
   explicit ControlServer(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
-
-/// Asks and waits; for the command line and the supervisor. Any thread; blocks.
-/// Errors: unreachable (no such role runs), timeout, closed, bad_frame, or what the role answered.
-Outcome<boost::json::object> ask_control(const std::filesystem::path& socket, boost::json::object request, milliseconds within);
 
 }  // namespace gearbox::serving

@@ -39,24 +39,33 @@ class Descriptor {
   int value_;
 };
 
-Outcome<sockaddr_un> address_of(const std::filesystem::path& path) {
+/// The socket `name` in an open folder: sun_path holds 108 bytes only, and a state folder may lie deeper than that.
+Outcome<sockaddr_un> address_of(const Descriptor& folder, const std::filesystem::path& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string& text = path.native();
+  std::string text = path.native();
   if (text.size() >= sizeof(address.sun_path)) {
-    return Error{Errc::io_error, "the path " + escaped(text) + " is too long for a socket: at most " +
-                                     std::to_string(sizeof(address.sun_path) - 1) + " bytes; use a shorter --state folder"};
+    text = "/proc/self/fd/" + std::to_string(folder.get()) + "/" + path.filename().native();
   }
+  if (text.size() >= sizeof(address.sun_path)) return Error{Errc::io_error, escaped(path.string()) + ": the name is too long"};
   std::memcpy(address.sun_path, text.data(), text.size());
   return address;
 }
 
 const sockaddr* generic(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
 
+/// Does somebody accept connections there? Errors: io_error, when that cannot be told.
+Outcome<bool> answers(const sockaddr_un& address, const std::filesystem::path& path) {
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) return failure("cannot make a socket for", path, errno);
+  if (::connect(socket.get(), generic(address), sizeof(address)) == 0 || errno == EAGAIN) return true;  // EAGAIN: very busy
+  if (errno == ECONNREFUSED || errno == ENOENT) return false;
+  return failure("cannot connect to", path, errno);
+}
+
 }  // namespace
 
 Outcome<UnixListener> UnixListener::open(const std::filesystem::path& path) {
-  BOOST_OUTCOME_TRY(const sockaddr_un address, address_of(path));
   // Two starters at once: the check, the removal and the new name happen under a lock on the folder.
   const Descriptor folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return failure("cannot open", path.parent_path(), errno);
@@ -64,15 +73,13 @@ Outcome<UnixListener> UnixListener::open(const std::filesystem::path& path) {
     if (errno != EINTR) return failure("cannot lock", path.parent_path(), errno);
   }
 
+  BOOST_OUTCOME_TRY(const sockaddr_un address, address_of(folder, path));
+
   struct stat found{};
   if (::lstat(path.c_str(), &found) == 0) {
     if (!S_ISSOCK(found.st_mode)) return Error{Errc::io_error, escaped(path.string()) + " is in the way: it is no socket"};
-    const Outcome<int> answered = connect_unix(path);
-    if (answered) {
-      ::close(answered.value());
-      return Error{Errc::io_error, "another process serves " + escaped(path.string())};
-    }
-    if (answered.error().code != Errc::unreachable) return answered.error();
+    BOOST_OUTCOME_TRY(const bool served, answers(address, path));
+    if (served) return Error{Errc::io_error, "another process serves " + escaped(path.string())};
     if (::unlink(path.c_str()) != 0) return failure("cannot remove the old", path, errno);
   }
 
@@ -133,28 +140,18 @@ Outcome<plugin::Connection> accept_unix(int listening) {
       default: return Error{Errc::io_error, "accept: " + std::generic_category().message(errno)};
     }
   }
-  plugin::Connection connection;
-  connection.descriptor = descriptor;
   ucred peer{};
   socklen_t bytes = sizeof(peer);
-  if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) {
-    connection.peer = "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid);
-    connection.peer_group = "uid " + std::to_string(peer.uid);
+  const bool known = ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0;
+  if (!known || (peer.uid != ::geteuid() && peer.uid != 0)) {
+    ::close(descriptor);
+    return Error{Errc::closed, {}};
   }
+  plugin::Connection connection;
+  connection.descriptor = descriptor;
+  connection.peer = "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid);
+  connection.peer_group = "uid " + std::to_string(peer.uid);
   return connection;
-}
-
-Outcome<int> connect_unix(const std::filesystem::path& path) {
-  BOOST_OUTCOME_TRY(const sockaddr_un address, address_of(path));
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.get() < 0) return failure("cannot make a socket for", path, errno);
-  if (::connect(socket.get(), generic(address), sizeof(address)) != 0) {
-    if (errno == ECONNREFUSED || errno == ENOENT) {
-      return Error{Errc::unreachable, "nobody listens on " + escaped(path.string())};
-    }
-    return failure("cannot connect to", path, errno);  // EAGAIN: somebody is there, and very busy
-  }
-  return socket.release();
 }
 
 }  // namespace gearbox::serving

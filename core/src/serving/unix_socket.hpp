@@ -13,7 +13,7 @@ namespace gearbox::serving {
 class UnixListener {
  public:
   /// Takes the place of a socket that a killed process left behind; never of one that somebody answers on.
-  /// Errors: io_error ("another process serves PATH", the path is too long or no socket, not permitted).
+  /// Errors: io_error ("another process serves PATH", PATH is no socket, not permitted).
   static Outcome<UnixListener> open(const std::filesystem::path& path);
   UnixListener(UnixListener&& other) noexcept;
   UnixListener& operator=(UnixListener&& other) noexcept;
@@ -32,10 +32,8 @@ class UnixListener {
   unsigned long long device_ = 0, inode_ = 0;
 };
 
-/// For AcceptLoop: as plugin::Transport::accept. `peer` is "pid P uid U".
+/// For AcceptLoop: as plugin::Transport::accept. `peer` is "pid P uid U". Other users than ours and root are closed at
+/// once: errors: closed. The connecting side is net::dial_unix.
 Outcome<plugin::Connection> accept_unix(int listening);
-
-/// A connected, non-blocking, close-on-exec socket. Errors: unreachable (nobody listens there), io_error.
-Outcome<int> connect_unix(const std::filesystem::path& path);
 
 }  // namespace gearbox::serving

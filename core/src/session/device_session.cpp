@@ -65,8 +65,7 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
   Outcome<wire::Frame> first = co_await FrameStream::read_frame(self->stream_, kHandshakeLimit);
   if (!first) co_return first.error();
   if (self->door_ == Door::local && first.value().header.type == FrameType::control) {
-    std::string answer = self->service_.control(first.value().json);
-    co_await write(self, header_of(FrameType::control_answer), std::move(answer));
+    self->answer_control(first.value().json);
     co_return done();
   }
   Outcome<wire::Hello> hello = Error{Errc::bad_frame, "the first frame is no hello"};
@@ -145,8 +144,7 @@ asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader head
       Outcome<void> read = co_await FrameStream::read_body(self->stream_, body, kBodyLimit);
       if (!read) co_return read.error();
       if (self->door_ != Door::local) co_return Error{Errc::not_allowed, "control frames come from this host only"};
-      const std::string command(text_of(ByteView(body).first(header.json_bytes)));
-      self->send(header_of(FrameType::control_answer), self->service_.control(command));
+      self->answer_control(std::string(text_of(ByteView(body).first(header.json_bytes))));
       co_return done();
     }
     default: break;
@@ -239,6 +237,12 @@ asio::awaitable<Outcome<void>> DeviceSession::read_chunk(Self self, FrameHeader 
   }
   self->requests_.chunk(request, header.offset, scratch.bytes());
   co_return done();
+}
+
+void DeviceSession::answer_control(const std::string& command) {
+  Outcome<std::string> answer = service_.control(command);
+  if (!answer) return report({}, answer.error(), 0);
+  send(header_of(FrameType::control_answer), std::move(answer).value());
 }
 
 void DeviceSession::send(FrameHeader header, std::string json) {

@@ -40,6 +40,7 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   static boost::asio::awaitable<void> write(Self self, wire::FrameHeader header, std::string json);
   static boost::asio::awaitable<void> write_result(Self self, RequestPtr request);
   Outcome<void> identify(const wire::Hello& hello);
+  void answer_control(const std::string& command);
   void send(wire::FrameHeader header, std::string json);
   void report(const RequestId& id, const Error& error, std::uint32_t retry_after_ms);
 

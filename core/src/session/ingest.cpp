@@ -21,6 +21,12 @@ std::string names_of(const config::TaskConfig& task) {
   return names;
 }
 
+/// Begins as a JPEG or PNG file does, whatever follows.
+bool looks_like_picture(ByteView bytes) {
+  const std::string_view head = text_of(bytes.first(std::min<std::size_t>(bytes.size(), 8)));
+  return head.starts_with("\xFF\xD8\xFF") || head.starts_with("\x89PNG");
+}
+
 Error named(const wire::TensorSpec& spec, const Error& error) {
   return Error{error.code, "input '" + spec.name + "': " + error.detail};
 }
@@ -114,8 +120,11 @@ Outcome<void> Ingest::check_content(std::uint64_t max_pixels) const {
     // Bytes that look like a picture file must be one, whole and of a sane size: a model's own decoder would only find out
     // after it had filled its memory, or would guess the missing part. Other bytes are the model's business.
     const ByteView bytes = ByteView(input.slab->bytes()).first(input.spec.bytes);
-    if (input.spec.dtype != wire::DType::uint8 || input.spec.shape.size() != 1 || !wire::looks_like_picture(bytes)) continue;
-    if (Outcome<void> whole = wire::check_picture_whole(bytes, max_pixels); !whole) return named(input.spec, whole.error());
+    if (input.spec.dtype != wire::DType::uint8 || input.spec.shape.size() != 1 || !looks_like_picture(bytes)) continue;
+    const wire::PictureLimits limits{.max_pixels = max_pixels};
+    if (Outcome<wire::PictureInfo> whole = wire::check_picture_whole(bytes, limits); !whole) {
+      return named(input.spec, whole.error());
+    }
   }
   return done();
 }

@@ -28,8 +28,8 @@ struct Service {
   std::function<Outcome<std::shared_ptr<plugin::Codec>>(std::string_view name)> codec;
   /// Checks a ticket that `device` presents against central's keys, time and revocations.
   std::function<Outcome<wire::Ticket>(std::string_view ticket, const PublicKey& device)> check_ticket;
-  /// A command of the local command line, as JSON; its answer, as JSON.
-  std::function<std::string(const std::string& command)> control;
+  /// A command of the local command line, as JSON; its answer, as JSON. Errors: sent back in an error frame.
+  std::function<Outcome<std::string>(const std::string& command)> control;
 };
 
 }  // namespace gearbox::session

@@ -30,38 +30,38 @@ Outcome<PlacedTensor> read_entry(const std::byte* at) {
 }
 }  // namespace
 
-Outcome<std::uint64_t> write_block(ByteSpan into, std::span<const PlacedTensor> tensors, std::uint32_t error,
-                                   std::string_view text) {
-  text = text.substr(0, kMaxTextBytes);
-  if (tensors.size() > wire::kMaxTensors) {
-    return Error{Errc::bad_input, std::to_string(tensors.size()) + " tensors, at most " + std::to_string(wire::kMaxTensors)};
+Outcome<void> BlockWriter::add(const wire::TensorSpec& spec, std::uint32_t item, ArenaId arena, std::uint64_t offset) {
+  if (tensors_ == wire::kMaxTensors) {
+    return Error{Errc::bad_input, "more than " + std::to_string(wire::kMaxTensors) + " tensors"};
   }
-  const std::uint64_t bytes = block_bytes(tensors.size(), text.size());
-  if (into.size() < bytes) return Error{Errc::no_space, "no room for the call block"};
+  if (spec.name.size() > kTensorNameBytes || spec.shape.size() > wire::kMaxRank) {
+    return Error{Errc::bad_input, "tensor '" + spec.name + "': its name or rank is too long"};
+  }
+  if (into_.size() < block_bytes(tensors_ + 1, 0)) return Error{Errc::no_space, "no room for the call block"};
+  TensorEntry entry{};
+  std::memcpy(entry.name, spec.name.data(), spec.name.size());
+  entry.dtype = static_cast<std::uint32_t>(spec.dtype);
+  entry.rank = static_cast<std::uint32_t>(spec.shape.size());
+  std::copy(spec.shape.begin(), spec.shape.end(), entry.shape);
+  entry.item = item;
+  entry.arena = arena;
+  entry.offset = offset;
+  entry.bytes = spec.bytes;
+  std::memcpy(into_.data() + block_bytes(tensors_, 0), &entry, sizeof entry);
+  ++tensors_;
+  return done();
+}
+
+Outcome<std::uint64_t> BlockWriter::finish(std::uint32_t error, std::string_view text) {
+  text = text.substr(0, kMaxTextBytes);
+  const std::uint64_t bytes = block_bytes(tensors_, text.size());
+  if (into_.size() < bytes) return Error{Errc::no_space, "no room for the call block"};
   BlockHeader header{};
-  header.tensors = static_cast<std::uint32_t>(tensors.size());
+  header.tensors = static_cast<std::uint32_t>(tensors_);
   header.error = error;
   header.text_bytes = static_cast<std::uint32_t>(text.size());
-  std::byte* at = into.data();
-  std::memcpy(at, &header, sizeof header);
-  at += sizeof header;
-  for (const PlacedTensor& tensor : tensors) {
-    if (tensor.spec.name.size() > kTensorNameBytes || tensor.spec.shape.size() > wire::kMaxRank) {
-      return Error{Errc::bad_input, "tensor '" + tensor.spec.name + "': its name or rank is too long"};
-    }
-    TensorEntry entry{};
-    std::memcpy(entry.name, tensor.spec.name.data(), tensor.spec.name.size());
-    entry.dtype = static_cast<std::uint32_t>(tensor.spec.dtype);
-    entry.rank = static_cast<std::uint32_t>(tensor.spec.shape.size());
-    std::copy(tensor.spec.shape.begin(), tensor.spec.shape.end(), entry.shape);
-    entry.item = tensor.item;
-    entry.arena = tensor.arena;
-    entry.offset = tensor.offset;
-    entry.bytes = tensor.spec.bytes;
-    std::memcpy(at, &entry, sizeof entry);
-    at += sizeof entry;
-  }
-  if (!text.empty()) std::memcpy(at, text.data(), text.size());
+  std::memcpy(into_.data(), &header, sizeof header);
+  if (!text.empty()) std::memcpy(into_.data() + block_bytes(tensors_, 0), text.data(), text.size());
   return bytes;
 }
 

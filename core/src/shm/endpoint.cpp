@@ -37,12 +37,12 @@ struct WorkerEndpoint::State {
   Outcome<void> adopt(AttachMessage& message);
   Outcome<void> watch();
   Outcome<void> drain_socket();
-  Outcome<Call> open(const Descriptor& descriptor);
+  Outcome<Call> open(const Descriptor& descriptor, Instant now);
   Outcome<ByteView> view(ArenaId arena, std::uint64_t offset, std::uint64_t bytes);
   void publish(const Descriptor& answer);
   void pong(const Descriptor& ping);
   void refuse(const Descriptor& descriptor, const Error& error);
-  Outcome<std::vector<Call>> take(std::uint64_t count);
+  Outcome<std::vector<Call>> take(std::uint64_t count, Instant now);
   Outcome<void> sleep(Instant until);
 };
 
@@ -133,10 +133,10 @@ Outcome<ByteView> WorkerEndpoint::State::view(ArenaId arena, std::uint64_t offse
   return all.subspan(offset, bytes);
 }
 
-Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor) {
+Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor, Instant now) {
   Call call;
   call.descriptor = descriptor;
-  call.taken = Clock::now();
+  call.taken = now;
   const ByteSpan own = arenas[output].bytes();
   BOOST_OUTCOME_TRY(check_range(descriptor.grant_offset, descriptor.grant_bytes, own.size()));
   if (descriptor.grant_bytes < kAnswerBlockBytes) return Error{Errc::bad_frame, "the grant holds no block"};
@@ -169,8 +169,8 @@ void WorkerEndpoint::State::refuse(const Descriptor& descriptor, const Error& er
   Descriptor answer = answer_to(descriptor, CallKind::failure);
   const ByteSpan own = arenas[output].bytes();
   if (check_range(descriptor.grant_offset, descriptor.grant_bytes, own.size())) {
-    auto bytes = write_block(own.subspan(descriptor.grant_offset, descriptor.grant_bytes), {},
-                             static_cast<std::uint32_t>(error.code), one_line(error.detail));
+    BlockWriter block(own.subspan(descriptor.grant_offset, descriptor.grant_bytes));
+    auto bytes = block.finish(static_cast<std::uint32_t>(error.code), one_line(error.detail));
     if (bytes) {
       answer.block_arena = output;
       answer.block_offset = descriptor.grant_offset;
@@ -180,7 +180,7 @@ void WorkerEndpoint::State::refuse(const Descriptor& descriptor, const Error& er
   publish(answer);
 }
 
-Outcome<std::vector<Call>> WorkerEndpoint::State::take(std::uint64_t count) {
+Outcome<std::vector<Call>> WorkerEndpoint::State::take(std::uint64_t count, Instant now) {
   std::vector<Call> calls;
   for (std::uint64_t i = 0; i < count; ++i) {
     const Descriptor descriptor = requests.take();
@@ -192,7 +192,7 @@ Outcome<std::vector<Call>> WorkerEndpoint::State::take(std::uint64_t count) {
       refuse(descriptor, Error{Errc::bad_frame, "a call of unknown kind"});
       continue;
     }
-    auto call = open(descriptor);
+    auto call = open(descriptor, now);
     if (call) {
       calls.push_back(std::move(call).value());
     } else if (call.error().code == Errc::closed) {
@@ -258,7 +258,7 @@ Outcome<std::vector<Call>> WorkerEndpoint::next(std::size_t most, milliseconds w
     BOOST_OUTCOME_TRY(const std::uint64_t there, state.requests.ready());
     if (there > 0) {
       const Instant now = Clock::now();
-      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most)));
+      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most), now));
       if (!calls.empty()) {
         state.spin.observe(now - began);
         return calls;
@@ -294,16 +294,13 @@ Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>
     return Error{Errc::bad_result, std::to_string(outputs.size()) + " output tensors, at most " +
                                        std::to_string(wire::kMaxTensors)};
   }
-  std::vector<PlacedTensor> placed;
-  placed.reserve(outputs.size());
+  BlockWriter block(call.grant);
   for (const OutputTensor& output : outputs) {
-    PlacedTensor tensor;
-    tensor.spec = output.spec;
-    tensor.spec.bytes = output.bytes.size();
-    auto fits = wire::check(tensor.spec);
+    if (output.spec.bytes != output.bytes.size()) {
+      return Error{Errc::bad_result, "output '" + one_line(output.spec.name) + "' has other bytes than it says"};
+    }
+    auto fits = wire::check(output.spec);
     if (!fits) return Error{Errc::bad_result, fits.error().detail};
-    tensor.item = output.item;
-    tensor.arena = state.output;
     const std::byte* begin = output.bytes.data();
     const std::byte* grant = call.grant.data();
     const std::less_equal<> before;  // of pointers into different objects, too
@@ -311,17 +308,19 @@ Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>
                         before(begin + output.bytes.size(), grant + call.grant.size());
     if (!inside) {
       const ByteSpan room = reserve(call, output.bytes.size());
-      if (room.size() != output.bytes.size() || (room.data() == nullptr && !output.bytes.empty())) {
+      // The first comparison is what lets the compiler see that the copy is bounded.
+      if (output.bytes.size() > call.grant.size() || room.data() == nullptr) {
         return Error{Errc::result_too_large, "the outputs do not fit into " +
                                                  std::to_string(call.grant.size() - kAnswerBlockBytes) + " bytes"};
       }
-      if (!output.bytes.empty()) std::memcpy(room.data(), output.bytes.data(), output.bytes.size());
-      begin = room.empty() ? grant + kAnswerBlockBytes : room.data();
+      std::copy(output.bytes.begin(), output.bytes.end(), room.begin());
+      begin = room.data();
     }
-    tensor.offset = call.descriptor.grant_offset + static_cast<std::uint64_t>(begin - grant);
-    placed.push_back(std::move(tensor));
+    auto added = block.add(output.spec, output.item, state.output,
+                           call.descriptor.grant_offset + static_cast<std::uint64_t>(begin - grant));
+    if (!added) return Error{Errc::bad_result, added.error().detail};
   }
-  auto bytes = write_block(call.grant, placed, 0, {});
+  auto bytes = block.finish();
   if (!bytes) return Error{Errc::bad_result, bytes.error().detail};
   Descriptor answer = answer_to(call.descriptor, CallKind::answer);
   answer.block_arena = state.output;
@@ -337,7 +336,8 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
   Descriptor answer = answer_to(call.descriptor, CallKind::failure);
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   // The grant was checked to hold a block when the call was taken.
-  auto bytes = write_block(call.grant, {}, static_cast<std::uint32_t>(error.code), one_line(error.detail));
+  BlockWriter block(call.grant);
+  auto bytes = block.finish(static_cast<std::uint32_t>(error.code), one_line(error.detail));
   if (bytes) {
     answer.block_arena = state.output;
     answer.block_offset = call.descriptor.grant_offset;

@@ -43,12 +43,17 @@ void join(std::string& into, const std::string& word) {
   into += word;
 }
 
+/// Workers of a model that have answered a probe: `ready` is their number (or, for all `workers`, true).
+std::uint64_t ready_workers(const json::object& model) {
+  return truth(model, "ready") ? number(model, "workers") : number(model, "ready");
+}
+
 /// "ppocr-det 1 worker, ppocr-rec 2 workers"
 std::string models_that_serve(const json::object& status) {
   std::string out;
   for (const json::value& each : list(status, "models")) {
-    if (!each.is_object() || !truth(each.get_object(), "ready")) continue;
-    const std::uint64_t workers = number(each.get_object(), "workers");
+    const std::uint64_t workers = each.is_object() ? ready_workers(each.get_object()) : 0;
+    if (workers == 0) continue;
     join(out, text(each.get_object(), "name") + " " + std::to_string(workers) + (workers == 1 ? " worker" : " workers"));
   }
   return out;
@@ -58,7 +63,7 @@ std::string models_that_serve(const json::object& status) {
 std::string what_is_missing(const json::object& status) {
   std::string out;
   for (const json::value& each : list(status, "models")) {
-    if (!each.is_object() || truth(each.get_object(), "ready")) continue;
+    if (!each.is_object() || ready_workers(each.get_object()) > 0) continue;
     const std::string reason = text(each.get_object(), "reason");
     const std::string state = text(each.get_object(), "state");
     std::string word = text(each.get_object(), "name");

@@ -17,8 +17,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
 #include <algorithm>
@@ -26,14 +24,14 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <optional>
 
 #include "gearbox/base/text.hpp"
+#include "serving/control.hpp"
 #include "supervisor/children.hpp"
 #include "supervisor/control_client.hpp"
-#include "supervisor/control_server.hpp"
 #include "supervisor/local_socket.hpp"
 #include "supervisor/log_follower.hpp"
+#include "supervisor/orders.hpp"
 #include "supervisor/printer.hpp"
 #include "supervisor/readiness.hpp"
 
@@ -49,9 +47,6 @@ constexpr milliseconds kPollWhileStarting{200};
 constexpr milliseconds kPollWhenReady{1000};
 constexpr milliseconds kSteady{60000};   // a role that lived so long starts its pauses anew
 constexpr int kExitRefused = 2;
-constexpr milliseconds kLongestGrace{600000};
-
-bool is_worker(std::string_view role) { return role.starts_with("worker-"); }
 
 /// central or node: one that this supervisor keeps alive by itself.
 struct Role {
@@ -85,8 +80,9 @@ class Supervisor {
     add_role("central", setup_.state.central_socket(), setup_.central);
     add_role("node", setup_.state.node_socket(), setup_.node);
     children_.adopt_recorded();
-    auto server = ControlServer::listen(io_, setup_.state.supervisor_socket(),
-                                        [this](const std::string& command) { return answer(command); });
+    auto server = serving::ControlServer::start(
+        io_.get_executor(), setup_.state.supervisor_socket(),
+        [this](std::string_view command, const json::object& request) { return answer(command, request); });
     if (!server) {
       say("cannot listen: " + server.error().detail);
       return 1;
@@ -342,67 +338,34 @@ class Supervisor {
     });
   }
 
-  Outcome<std::string> answer(const std::string& text) {
-    boost::system::error_code error;
-    const json::value value = json::parse(text, error);
-    if (error || !value.is_object()) return Error{Errc::bad_input, "a control command is a JSON object"};
-    const json::object& command = value.get_object();
-    const std::string name = text_of_member(command, "command");
-    if (name == "launch") return launch(command);
-    if (name == "stop") return stop_worker(command);
-    if (name == "list" || name == "status") return list();
-    return Error{Errc::bad_input, "no control command '" + escaped(name, 64) + "': there are launch, stop, list, status"};
+  Outcome<json::object> answer(std::string_view command, const json::object& request) {
+    if (command == "launch") return launch(request);
+    if (command == "stop") return stop_worker(request);
+    if (command == "list" || command == "status") return list();
+    return Error{Errc::bad_input, "no control command '" + escaped(command, 64) + "': there are launch, stop, list, status"};
   }
 
-  static std::string text_of_member(const json::object& object, std::string_view key) {
-    const json::value* value = object.if_contains(key);
-    return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-  }
-
-  static std::optional<std::vector<std::string>> words_of_member(const json::object& object, std::string_view key) {
-    std::vector<std::string> out;
-    const json::value* value = object.if_contains(key);
-    if (value == nullptr) return out;
-    if (!value->is_array()) return std::nullopt;
-    for (const json::value& word : value->get_array()) {
-      if (!word.is_string() || word.get_string().find('\0') != json::string::npos) return std::nullopt;
-      out.emplace_back(word.get_string());
-    }
-    return out;
-  }
-
-  Outcome<std::string> launch(const json::object& command) {
+  Outcome<json::object> launch(const json::object& request) {
     if (stopping_) return Error{Errc::shutting_down, "the supervisor is stopping"};
-    const std::string role = text_of_member(command, "role");
-    const auto argv = words_of_member(command, "argv");
-    const auto env = words_of_member(command, "env");
-    if (!is_name(role) || !is_worker(role)) {
-      return Error{Errc::bad_name, "role '" + escaped(role, 64) + "': only workers (worker-N) are started on demand"};
-    }
-    if (!argv || argv->empty() || !argv->front().starts_with('/') || !env) {
-      return Error{Errc::bad_input, "launch needs argv (its first word an absolute path) and env as lists of words"};
-    }
-    BOOST_OUTCOME_TRY(const int pid, children_.start(role, *argv, *env, text_of_member(command, "order")));
-    return json::serialize(json::object{{"pid", pid}});
+    BOOST_OUTCOME_TRY(LaunchOrder order, read_launch(request));
+    const Outcome<int> pid = children_.start(order.role, std::move(order.argv), std::move(order.env), order.order);
+    if (pid) return json::object{{"pid", pid.value()}};
+    // Not as io_error: the asker would take it for a broken connection and ask again for ever.
+    return Error{pid.error().code == Errc::no_space ? Errc::no_space : Errc::bad_input, pid.error().detail};
   }
 
-  Outcome<std::string> stop_worker(const json::object& command) {
-    boost::system::error_code bad;
-    const json::value* pid_value = command.if_contains("pid");
-    const int pid = pid_value != nullptr && pid_value->is_number() ? pid_value->to_number<int>(bad) : 0;
-    const json::value* grace_value = command.if_contains("grace_ms");
-    const auto grace = grace_value != nullptr && grace_value->is_number() ? grace_value->to_number<std::int64_t>(bad) : 0;
-    if (bad || pid <= 0 || grace < 0) return Error{Errc::bad_input, "stop needs pid and grace_ms"};
+  Outcome<json::object> stop_worker(const json::object& request) {
+    BOOST_OUTCOME_TRY(const StopOrder order, read_stop(request));
     for (const ChildView& child : children_.list()) {
-      if (child.pid != pid) continue;
+      if (child.pid != order.pid) continue;
       if (!is_worker(child.role)) return Error{Errc::not_allowed, child.role + " is not stopped through this socket"};
-      children_.stop(pid, std::min(milliseconds(grace), kLongestGrace));
-      return json::serialize(json::object{{"pid", pid}});
+      children_.stop(order.pid, order.grace);
+      return json::object{{"pid", order.pid}};
     }
-    return Error{Errc::not_found, "no child has pid " + std::to_string(pid)};
+    return Error{Errc::not_found, "no child has pid " + std::to_string(order.pid)};
   }
 
-  Outcome<std::string> list() {
+  Outcome<json::object> list() {
     json::array children;
     for (const ChildView& child : children_.list()) {
       const Role* role = role_of(child.role);
@@ -414,10 +377,10 @@ class Supervisor {
                         {"restarts", role == nullptr ? 0U : role->restarts}};
       children.push_back(std::move(each));
     }
-    const json::object out{{"name", "supervisor"},   {"version", GEARBOX_VERSION},
+    json::object out{{"name", "supervisor"},   {"version", GEARBOX_VERSION},
                            {"pid", ::getpid()},      {"config", setup_.config_folder.string()},
                            {"stopping", stopping_},  {"children", std::move(children)}};
-    return json::serialize(out);
+    return out;
   }
 
   SupervisorSetup setup_;
@@ -429,7 +392,7 @@ class Supervisor {
   asio::posix::stream_descriptor log_changes_;
   asio::steady_timer log_tick_;
   Children children_;
-  std::unique_ptr<ControlServer> server_;
+  std::unique_ptr<serving::ControlServer> server_;
   std::vector<Role> roles_;
   bool stopping_ = false;
   bool hurried_ = false;

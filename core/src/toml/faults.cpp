@@ -16,12 +16,12 @@ void Faults::add(std::string_view file, std::size_t line, std::size_t column, st
   lines_.push_back(std::move(text));
 }
 
-void Faults::add_told(const Error& error) {
+void Faults::add_told(const Error& error, std::string_view prefix) {
   std::string_view rest = error.detail;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     ++count_;
-    if (lines_.size() < kMaxListed) lines_.emplace_back(rest.substr(0, end));
+    if (lines_.size() < kMaxListed) lines_.push_back(std::string(prefix) + std::string(rest.substr(0, end)));
     rest.remove_prefix(std::min(rest.size(), end + 1));
   }
 }

@@ -54,12 +54,12 @@ Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::A
   Running running;
   running.id = next_id(*worker);
   running.answered = std::move(answered);
-  const WorkerPool::CallId call = running.id;
-  BOOST_OUTCOME_TRY(hand_over(*worker, std::move(running), spec, shm::CallKind::infer));
-  return call;
+  const WorkerPool::CallId number = running.id;
+  BOOST_OUTCOME_TRY(hand_over(*worker, std::move(running), std::move(spec), shm::CallKind::infer));
+  return number;
 }
 
-Outcome<void> Pool::hand_over(Worker& worker, Running running, const CallSpec& spec, shm::CallKind kind) {
+Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, shm::CallKind kind) {
   running.attempt = spec.attempt;
   running.grant = worker.output->take(shm::grant_for(spec.grant_bytes));
   if (!running.grant) return Error{Errc::overloaded, "worker " + std::to_string(worker.slot) + ": its output arena is full"};
@@ -74,17 +74,16 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, const CallSpec& s
   descriptor.grant_offset = running.grant->offset();
   descriptor.grant_bytes = running.grant->bytes().size();
   if (kind == shm::CallKind::infer) {
-    std::vector<shm::PlacedTensor> placed;
-    placed.reserve(spec.inputs.size());
-    for (const TensorRef& input : spec.inputs) {
-      placed.push_back({input.spec, input.item, input.slab->arena(), input.slab->offset() + input.offset});
-    }
-    running.block = input_->take(shm::block_bytes(placed.size(), 0));
+    running.block = input_->take(shm::block_bytes(spec.inputs.size(), 0));
     if (!running.block) return Error{Errc::no_space, "the input arena has no room for a call block"};
-    BOOST_OUTCOME_TRY(descriptor.block_bytes, shm::write_block(running.block->bytes(), placed, 0, {}));
+    shm::BlockWriter block(running.block->bytes());
+    for (const TensorRef& input : spec.inputs) {
+      BOOST_OUTCOME_TRY(block.add(input.spec, input.item, input.slab->arena(), input.slab->offset() + input.offset));
+    }
+    BOOST_OUTCOME_TRY(descriptor.block_bytes, block.finish());
     descriptor.block_arena = shm::kInputArena;
     descriptor.block_offset = running.block->offset();
-    running.inputs = spec.inputs;
+    running.inputs = std::move(spec.inputs);
   }
   auto pushed = worker.attachment->requests.push(descriptor);
   if (!pushed) {
@@ -114,7 +113,7 @@ void Pool::probe(Worker& worker) {
   Running running;
   running.id = next_id(worker);
   running.probe = true;
-  auto handed = hand_over(worker, std::move(running), spec, shm::CallKind::probe);
+  auto handed = hand_over(worker, std::move(running), std::move(spec), shm::CallKind::probe);
   if (!handed) kill(worker, describe(handed.error()), Errc::worker_lost);
 }
 
@@ -203,7 +202,12 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   answer.run = std::chrono::nanoseconds(
       static_cast<std::int64_t>(std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(took.count()))));
   if (descriptor.kind == shm::CallKind::failure) {
-    BOOST_OUTCOME_TRY(answer.outputs, failure_of(worker, *found, descriptor));
+    Error why{Errc::model_failed, "no reason was given"};
+    if (descriptor.block_bytes > 0) {
+      BOOST_OUTCOME_TRY(shm::Block block, block_of(worker, *found, descriptor));
+      why = Error{failure_code(block.error), std::move(block.text)};
+    }
+    answer.outputs = std::move(why);
   } else if (descriptor.kind == shm::CallKind::answer) {
     BOOST_OUTCOME_TRY(answer.outputs, outputs_of(worker, *found, descriptor));
   } else {
@@ -227,9 +231,8 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   return done();
 }
 
-/// Checked against the call's own grant: a worker may not pass on other bytes than those it was lent for this call.
-Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Running& running,
-                                                 const shm::Descriptor& answer) const {
+/// The answer's block, checked against the call's own grant: a worker may not pass on other bytes than it was lent.
+Outcome<shm::Block> Pool::block_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const {
   const std::uint64_t begin = running.grant->offset();
   const ByteSpan grant = running.grant->bytes();
   if (answer.block_arena != worker.output->id() || answer.block_offset < begin ||
@@ -238,12 +241,20 @@ Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Run
   }
   auto block = shm::read_block(grant.subspan(answer.block_offset - begin, answer.block_bytes));
   if (!block) return broken(block.error().detail);
+  return block;
+}
+
+Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Running& running,
+                                                 const shm::Descriptor& answer) const {
+  BOOST_OUTCOME_TRY(shm::Block block, block_of(worker, running, answer));
+  const std::uint64_t begin = running.grant->offset();
+  const std::uint64_t size = running.grant->bytes().size();
   std::vector<TensorRef> outputs;
-  outputs.reserve(block.value().tensors.size());
+  outputs.reserve(block.tensors.size());
   std::uint64_t used = 0;
-  for (shm::PlacedTensor& tensor : block.value().tensors) {
+  for (shm::PlacedTensor& tensor : block.tensors) {
     if (tensor.arena != worker.output->id() || tensor.offset < begin ||
-        !shm::check_range(tensor.offset - begin, tensor.spec.bytes, grant.size())) {
+        !shm::check_range(tensor.offset - begin, tensor.spec.bytes, size)) {
       return broken("output '" + tensor.spec.name + "' lies outside the call's grant");
     }
     TensorRef output;
@@ -256,19 +267,6 @@ Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Run
   }
   if (!outputs.empty()) worker.output->trim(running.grant, used);
   return outputs;
-}
-
-Outcome<Error> Pool::failure_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const {
-  if (answer.block_bytes == 0) return Error{Errc::model_failed, "no reason was given"};
-  const std::uint64_t begin = running.grant->offset();
-  const ByteSpan grant = running.grant->bytes();
-  if (answer.block_arena != worker.output->id() || answer.block_offset < begin ||
-      !shm::check_range(answer.block_offset - begin, answer.block_bytes, grant.size())) {
-    return broken("its answer lies outside the call's grant");
-  }
-  auto block = shm::read_block(grant.subspan(answer.block_offset - begin, answer.block_bytes));
-  if (!block) return broken(block.error().detail);
-  return Error{failure_code(block.value().error), std::move(block.value().text)};
 }
 
 void Pool::probed(Worker& worker, const CallAnswer& answer, Instant now) {

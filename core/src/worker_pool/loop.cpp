@@ -8,7 +8,7 @@ namespace gearbox::worker_pool {
 
 namespace {
 constexpr int kLooks = 16;                        // at the rings, between two looks at the clock
-constexpr microseconds kReactorEvery{5};          // while spinning: what handlers posted waits no longer than this
+constexpr microseconds kReactorEvery{10};         // while spinning: what handlers posted waits no longer than this
 }  // namespace
 
 /// Until when spinning may pay: the latest over the workers that owe an answer and run elsewhere.

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "gearbox/shm/call_block.hpp"
 #include "gearbox/shm/spin.hpp"
 #include "worker_pool/arena_slabs.hpp"
 #include "worker_pool/attach_listener.hpp"
@@ -132,13 +133,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Worker* by_id(WorkerId id);
 
   // calls.cpp
-  Outcome<void> hand_over(Worker& worker, Running running, const CallSpec& spec, shm::CallKind kind);
+  Outcome<void> hand_over(Worker& worker, Running running, CallSpec spec, shm::CallKind kind);
   void probe(Worker& worker);
   void send_ping(Worker& worker, Instant now);
   WorkerPool::CallId next_id(const Worker& worker);
   Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
   Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
-  Outcome<Error> failure_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
+  Outcome<shm::Block> block_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void end_calls(Worker& worker, const Error& error);
   std::shared_ptr<ArenaSlabs> arena(shm::ArenaId id) const;

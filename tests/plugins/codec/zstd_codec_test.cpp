@@ -92,6 +92,20 @@ TEST_F(ZstdCodec, RefusesASkippableFrame) {
   EXPECT_EQ(used.error().code, Errc::corrupt_data);
 }
 
+// zstd itself would pass over a frame that adds nothing, and what else might stand in it.
+TEST_F(ZstdCodec, RefusesFramesThatAddNothingBehindTheTile) {
+  const Bytes plain(1000, std::byte{7});
+  Bytes coded(codec_->bound(plain.size()));
+  coded.resize(codec_->encode(bytes_tile(1000), plain, coded).value());
+  ASSERT_TRUE(decode(coded, 1000).has_value());
+  Bytes skippable = coded;
+  for (const int b : {0x50, 0x2A, 0x4D, 0x18, 1, 0, 0, 0, 0x55}) skippable.push_back(static_cast<std::byte>(b));
+  EXPECT_FALSE(decode(skippable, 1000).has_value());
+  Bytes empty = coded;
+  for (const int b : {0x28, 0xB5, 0x2F, 0xFD, 0x20, 0x00, 0x01, 0x00, 0x00}) empty.push_back(static_cast<std::byte>(b));
+  EXPECT_FALSE(decode(empty, 1000).has_value());
+}
+
 TEST_F(ZstdCodec, RefusesAWindowOverItsLimit) {
   // Frame header: no content size, window descriptor for 16 MiB, then one last raw block of one byte.
   Bytes frame;

@@ -45,6 +45,8 @@ def failure(error, folder):
     except BaseException as second:  # an exception whose __str__ raises
         line = f"{type(error).__name__} (and its text cannot be had: {type(second).__name__})"
     refused = isinstance(error, gearbox_worker.BadInput) and error.code in REFUSALS
+    if refused:  # the code says what kind it is
+        line = line.partition(": ")[2] or line
     where = ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename

@@ -44,10 +44,19 @@ constexpr std::uint64_t grant_for(std::uint64_t bytes) {
   return kAnswerBlockBytes + (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign + wire::kMaxTensors * kTensorAlign;
 }
 
-/// Writes a block to the front of `into`; the text is cut at kMaxTextBytes. Returns its length.
-/// Errors: bad_input for too many tensors or a name that does not fit; no_space when `into` is too short.
-Outcome<std::uint64_t> write_block(ByteSpan into, std::span<const PlacedTensor> tensors, std::uint32_t error,
-                                   std::string_view text);
+/// Writes a block to the front of `into`, tensor by tensor.
+class BlockWriter {
+ public:
+  explicit BlockWriter(ByteSpan into) : into_(into) {}
+  /// Errors: bad_input for too many tensors, or a name or rank that does not fit; no_space when `into` is too short.
+  Outcome<void> add(const wire::TensorSpec& spec, std::uint32_t item, ArenaId arena, std::uint64_t offset);
+  /// Writes header and text (cut at kMaxTextBytes); returns the block's length. Errors: no_space.
+  Outcome<std::uint64_t> finish(std::uint32_t error = 0, std::string_view text = {});
+
+ private:
+  ByteSpan into_;
+  std::size_t tensors_ = 0;
+};
 
 /// Reads the block that lies in the shared bytes `block`; every number is copied once and checked: counts, dtype, rank,
 /// shape against bytes, names. Errors: bad_frame, with what was wrong.

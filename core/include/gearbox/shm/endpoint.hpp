@@ -41,7 +41,7 @@ struct Call {
   std::size_t reserved = 0;             // bytes of the grant that are taken, the block's room included
 };
 
-/// One output: where its bytes are. When they already lie inside the call's grant they are not copied.
+/// One output: where its bytes are (spec.bytes of them). When they already lie inside the call's grant they are not copied.
 struct OutputTensor {
   wire::TensorSpec spec;
   std::uint32_t item = 0;

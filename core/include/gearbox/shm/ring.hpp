@@ -59,8 +59,12 @@ class RingProducer {
   /// Makes everything pushed so far visible. True: the consumer sleeps, ring its doorbell.
   [[nodiscard]] bool publish() {
     published_ = own_;
-    // Relaxed: a hint, compared and nothing else.
-    side_->producer_cpu.store(this_cpu(), std::memory_order_relaxed);
+    const std::uint32_t cpu = this_cpu();
+    if (cpu != told_cpu_) {  // only then, so that the line stays shared between the two CPUs
+      told_cpu_ = cpu;
+      // Relaxed: a hint, compared and nothing else.
+      side_->producer_cpu.store(cpu, std::memory_order_relaxed);
+    }
     // Sequentially consistent, which includes release: pairs with the consumer's loads of `head` in ready() (entries before
     // index), and stands with the load below against may_sleep() (no lost wake-up).
     side_->head.store(own_, std::memory_order_seq_cst);
@@ -77,6 +81,7 @@ class RingProducer {
   std::uint64_t own_ = 0;        // entries pushed
   std::uint64_t published_ = 0;  // entries the consumer may have seen
   std::uint64_t seen_tail_ = 0;
+  std::uint32_t told_cpu_ = kNoCpu;
 };
 
 /// The reading end.
@@ -109,7 +114,12 @@ class RingConsumer {
   }
 
   /// Publishes which CPU this end runs on, for the producer's side to decide whether to spin.
-  void publish_cpu() { side_->consumer_cpu.store(this_cpu(), std::memory_order_relaxed); }
+  void publish_cpu() {
+    const std::uint32_t cpu = this_cpu();
+    if (cpu == told_cpu_) return;  // a poll must not write to a line that the producer reads at each publish
+    told_cpu_ = cpu;
+    side_->consumer_cpu.store(cpu, std::memory_order_relaxed);
+  }
   /// The CPU that the producer last ran on, as it says.
   std::uint32_t producer_cpu() const { return side_->producer_cpu.load(std::memory_order_relaxed); }
 
@@ -130,6 +140,7 @@ class RingConsumer {
   const Descriptor* entries_ = nullptr;
   std::uint64_t capacity_ = 0;
   std::uint64_t own_ = 0;  // entries taken
+  std::uint32_t told_cpu_ = kNoCpu;
 };
 
 /// Lays an empty ring into `memory` (zeroed, page-aligned, ring_bytes(capacity) long).

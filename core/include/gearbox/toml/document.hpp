@@ -29,8 +29,8 @@ class Faults {
  public:
   /// `line` and `column` start at 1; 0 for a fault of the file as a whole. `key` may be empty. Outside text is escaped here.
   void add(std::string_view file, std::size_t line, std::size_t column, std::string_view key, std::string_view what);
-  /// Takes over the lines of another collection's error().
-  void add_told(const Error& error);
+  /// Takes over the lines of another collection's error(), each behind `prefix`.
+  void add_told(const Error& error, std::string_view prefix = {});
   bool empty() const { return count_ == 0; }
   std::size_t count() const { return count_; }
   /// bad_config; the detail has one line for each fault, in the order found.

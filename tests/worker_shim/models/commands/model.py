@@ -131,7 +131,7 @@ class Model:
         return good(parts=7)
 
     def object_part(self, data):
-        return good(parts=[object()])
+        return good(parts=[np.array([object()])])
 
     def too_large(self, data):
         return good(number=np.zeros(1 << 20, np.float32))
@@ -156,4 +156,7 @@ class Model:
         threading.Event().wait()
 
     def native_hang(self, data):
-        ctypes.PyDLL(None).pause()   # holds the GIL: nothing of Python runs any more
+        libc = ctypes.PyDLL(None)     # keeps the GIL: nothing of Python runs any more; and no signal ends this wait
+        mutex = ctypes.create_string_buffer(64)
+        libc.pthread_mutex_lock(mutex)
+        libc.pthread_mutex_lock(mutex)

@@ -1,0 +1,145 @@
+// users add | list | passwd | disable | enable | remove
+#include <boost/json/object.hpp>
+
+#include <cstdint>
+
+#include "central/passwords.hpp"
+#include "cli/accounts_commands.hpp"
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::cli {
+
+namespace json = boost::json;
+using central::Accounts;
+using central::User;
+
+namespace {
+
+struct UserOptions {
+  User user;
+  std::uint64_t max_upload_mb = 0;
+  std::string password_file;
+};
+
+void run_add(CliContext& context, UserOptions& options) {
+  with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
+    // Asked before the password is, so that nobody types one in vain.
+    BOOST_OUTCOME_TRY(check_name("user", options.user.name));
+    BOOST_OUTCOME_TRY(const auto known, accounts.user(options.user.name));
+    if (known) return Error{Errc::not_allowed, "there is already a user '" + options.user.name + "'"};
+    BOOST_OUTCOME_TRY(const std::string password, read_password(options.password_file, true));
+    options.user.max_upload_bytes = options.max_upload_mb << 20;
+    BOOST_OUTCOME_TRY(accounts.add_user(options.user, password));
+    say_done(context, "added user '" + options.user.name + "'; a device joins with: pi_client enrol --user " + options.user.name);
+    return done();
+  });
+}
+
+void run_passwd(CliContext& context, const UserOptions& options) {
+  with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
+    BOOST_OUTCOME_TRY(const auto known, accounts.user(options.user.name));
+    if (!known) return Error{Errc::not_found, "there is no user '" + escaped(options.user.name, kMaxNameBytes) + "'"};
+    BOOST_OUTCOME_TRY(const std::string password, read_password(options.password_file, true));
+    BOOST_OUTCOME_TRY(accounts.set_password(options.user.name, password));
+    say_done(context, "changed the password of '" + options.user.name + "'; enrolled devices stay enrolled");
+    return done();
+  });
+}
+
+std::string limit_text(std::uint64_t value) { return value == 0 ? "default" : std::to_string(value); }
+
+void run_list(CliContext& context) {
+  with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
+    BOOST_OUTCOME_TRY(const auto users, accounts.users());
+    json::array facts;
+    Table table({"user", "state", ">devices", "tasks", ">tenant", ">weight", ">requests", ">upload", "created"});
+    for (const User& user : users) {
+      facts.push_back(json::object{{"name", user.name},
+                                   {"disabled", user.disabled},
+                                   {"devices", user.devices},
+                                   {"tasks", json::array(user.tasks.begin(), user.tasks.end())},
+                                   {"tenant", user.tenant},
+                                   {"weight", user.weight},
+                                   {"max_requests", user.max_requests},
+                                   {"max_upload_bytes", user.max_upload_bytes},
+                                   {"created_unix_ms", user.created_unix_ms}});
+      std::string tasks;
+      for (const std::string& task : user.tasks) tasks += (tasks.empty() ? "" : ",") + task;
+      table.add({user.name, user.disabled ? "disabled" : "active", std::to_string(user.devices), tasks,
+                 std::to_string(user.tenant), std::to_string(user.weight), limit_text(user.max_requests),
+                 user.max_upload_bytes == 0 ? "default" : bytes_text(user.max_upload_bytes), time_text(user.created_unix_ms)});
+    }
+    show(context, facts, table, "no users yet; add one with: broker users add NAME");
+    return done();
+  });
+}
+
+void run_simple(CliContext& context, const std::string& what, const std::function<Outcome<void>(Accounts&)>& change) {
+  with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
+    BOOST_OUTCOME_TRY(change(accounts));
+    say_done(context, what);
+    return done();
+  });
+}
+
+CLI::App* add_named(CLI::App& users, CliContext& context, UserOptions& options, const std::string& name,
+                    const std::string& summary, const std::string& example) {
+  CLI::App* command = add_command(users, context, name, summary, example, true);
+  command->add_option("NAME", options.user.name, "the account's name")->required();
+  return command;
+}
+
+void add_password_option(CLI::App& command, UserOptions& options) {
+  command
+      .add_option("--password-file", options.password_file,
+                  "read the password (" + std::to_string(central::kMinPasswordBytes) +
+                      " bytes or more) from this file, or - for standard input; without it you are asked")
+      ->type_name("FILE");
+}
+
+}  // namespace
+
+void add_user_commands(CLI::App& app, CliContext& context) {
+  CLI::App* users = app.add_subcommand("users", "accounts that devices enrol with");
+  users->require_subcommand(1);
+  users->footer("Example:\n  broker users add maria\n  broker users list --json");
+  auto options = std::make_shared<UserOptions>();
+
+  CLI::App* add = add_named(*users, context, *options, "add", "make an account",
+                            "broker users add maria --task read-text --max-requests 8\n  broker users add maria --password-file - < secret.txt");
+  add_password_option(*add, *options);
+  add->add_option("--task", options->user.tasks, "a task that the account may use; give it several times; '*' (default): all")
+      ->type_name("TASK")->allow_extra_args(false);
+  add->add_option("--tenant", options->user.tenant, "number of the tenant (default: one of its own)")->check(CLI::Range(1U, 0xFFFFFFFEU));
+  add->add_option("--weight", options->user.weight, "share when nodes are busy, relative to others")->check(CLI::Range(1U, 1000U))->capture_default_str();
+  add->add_option("--max-requests", options->user.max_requests, "open requests per device (0: the node's default)")
+      ->check(CLI::Range(0U, 1'000'000U))->capture_default_str();
+  add->add_option("--max-upload-mb", options->max_upload_mb, "size of one request in MiB (0: the node's default)")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 20))->capture_default_str();
+  add->callback([&context, options] { run_add(context, *options); });
+
+  add_command(*users, context, "list", "all accounts", "broker users list --json", true)->callback([&context] { run_list(context); });
+
+  CLI::App* passwd = add_named(*users, context, *options, "passwd", "change an account's password", "broker users passwd maria");
+  add_password_option(*passwd, *options);
+  passwd->callback([&context, options] { run_passwd(context, *options); });
+
+  add_named(*users, context, *options, "disable", "shut an account and its devices out until it is enabled again",
+            "broker users disable maria")
+      ->callback([&context, options] {
+        run_simple(context, "disabled '" + options->user.name + "'",
+                   [&](Accounts& accounts) { return accounts.set_disabled(options->user.name, true); });
+      });
+  add_named(*users, context, *options, "enable", "let a disabled account in again", "broker users enable maria")
+      ->callback([&context, options] {
+        run_simple(context, "enabled '" + options->user.name + "'",
+                   [&](Accounts& accounts) { return accounts.set_disabled(options->user.name, false); });
+      });
+  add_named(*users, context, *options, "remove", "remove an account and revoke its devices for good", "broker users remove maria")
+      ->callback([&context, options] {
+        run_simple(context, "removed '" + options->user.name + "' and revoked its devices",
+                   [&](Accounts& accounts) { return accounts.remove_user(options->user.name); });
+      });
+}
+
+}  // namespace gearbox::cli

@@ -1,0 +1,71 @@
+#include "supervisor/orders.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::supervisor {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr milliseconds kLongestGrace{600000};
+
+std::string text(const json::object& request, std::string_view key) {
+  const json::value* value = request.if_contains(key);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+/// A list of words; nothing when it is something else, or a word could not be an argument.
+std::optional<std::vector<std::string>> words(const json::object& request, std::string_view key) {
+  std::vector<std::string> out;
+  const json::value* value = request.if_contains(key);
+  if (value == nullptr) return out;
+  if (!value->is_array()) return std::nullopt;
+  for (const json::value& word : value->get_array()) {
+    if (!word.is_string() || word.get_string().find('\0') != json::string::npos) return std::nullopt;
+    out.emplace_back(word.get_string());
+  }
+  return out;
+}
+
+std::int64_t number(const json::object& request, std::string_view key) {
+  const json::value* value = request.if_contains(key);
+  boost::system::error_code bad;
+  const auto out = value != nullptr && value->is_number() ? value->to_number<std::int64_t>(bad) : -1;
+  return bad ? -1 : out;
+}
+
+}  // namespace
+
+Outcome<LaunchOrder> read_launch(const json::object& request) {
+  LaunchOrder out;
+  out.role = text(request, "role");
+  if (!is_name(out.role) || !is_worker(out.role)) {
+    return Error{Errc::bad_name, "role '" + escaped(out.role, 64) + "': only workers (worker-N) are started on demand"};
+  }
+  auto argv = words(request, "argv");
+  auto env = words(request, "env");
+  if (!argv || argv->empty() || !argv->front().starts_with('/') || !env) {
+    return Error{Errc::bad_input, "launch needs argv (its first word an absolute path) and env as lists of words"};
+  }
+  out.argv = std::move(*argv);
+  out.env = std::move(*env);
+  out.order = text(request, "order");
+  return out;
+}
+
+Outcome<StopOrder> read_stop(const json::object& request) {
+  const std::int64_t pid = number(request, "pid");
+  const std::int64_t grace = number(request, "grace_ms");
+  if (pid <= 1 || pid > INT32_MAX || grace < 0) return Error{Errc::bad_input, "stop needs pid and grace_ms"};
+  return StopOrder{static_cast<int>(pid), std::min(milliseconds(grace), kLongestGrace)};
+}
+
+}  // namespace gearbox::supervisor

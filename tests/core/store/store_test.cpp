@@ -1,0 +1,202 @@
+#include "store/store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "support/temp_dir.hpp"
+
+namespace gearbox::store {
+namespace {
+
+using testing::TempDir;
+
+/// Counts the `written` calls, and waits for them.
+class Written {
+ public:
+  std::function<void()> one() {
+    return [this] {
+      const std::lock_guard lock(mutex_);
+      ++count_;
+      changed_.notify_all();
+    };
+  }
+  bool wait_for(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return count_ >= count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
+Item item(unsigned char number, const std::string& input, const std::string& output) {
+  Item out;
+  out.key.id.bytes[0] = std::byte{number};
+  out.key.device.bytes[0] = std::byte{7};
+  out.user = "anna";
+  out.task = "read-text";
+  out.node = "node-1";
+  out.ok = true;
+  out.inputs = {{.name = "image", .dtype = wire::DType::uint8, .shape = {static_cast<std::int64_t>(input.size())}, .bytes = input.size()}};
+  out.input_bytes = {view_of(input)};
+  out.outputs = {{.name = "lines", .dtype = wire::DType::uint8, .shape = {static_cast<std::int64_t>(output.size())}, .bytes = output.size()}};
+  // In two pieces, as a gathered list comes.
+  out.output_bytes = {view_of(output).first(output.size() / 2), view_of(output).subspan(output.size() / 2)};
+  return out;
+}
+
+std::string content(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(ResultStore, KeepsInputAndResultWhereAnotherProcessFindsThem) {
+  const TempDir folder;
+  const std::string input = "raw picture";
+  const std::string output = "HERD 0417";
+  Written written;
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store) << describe(store.error());
+  store.value()->put(item(0xAB, input, output), written.one());
+  ASSERT_TRUE(written.wait_for(1));
+
+  const auto row = find(folder.path(), "ab00");
+  ASSERT_TRUE(row) << describe(row.error());
+  EXPECT_EQ(content(row.value().input_file), input);
+  EXPECT_EQ(content(row.value().output_file), output);
+  EXPECT_TRUE(row.value().ok);
+  EXPECT_EQ(row.value().user, "anna");
+  EXPECT_NE(row.value().outputs_json.find("\"lines\""), std::string::npos);
+}
+
+TEST(ResultStore, ListsNewestFirstAndByTask) {
+  const TempDir folder;
+  Written written;
+  {
+    auto store = ResultStore::open(folder.path(), {});
+    ASSERT_TRUE(store);
+    for (unsigned char i = 1; i <= 3; ++i) {
+      Item one = item(i, "x", "yy");
+      if (i == 2) one.task = "other";
+      store.value()->put(std::move(one), written.one());
+    }
+  }  // the destructor finishes what is queued
+  const auto all = list(folder.path(), "", 10);
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all.value().size(), 3U);
+  EXPECT_EQ(all.value().front().request.substr(0, 2), "03");
+  const auto some = list(folder.path(), "other", 10);
+  ASSERT_TRUE(some);
+  ASSERT_EQ(some.value().size(), 1U);
+  EXPECT_EQ(some.value().front().request.substr(0, 2), "02");
+}
+
+TEST(ResultStore, RemovesTheOldestWhenThereIsTooMuch) {
+  const TempDir folder;
+  config::StoreConfig config;
+  config.max_bytes = 2500;
+  Written written;
+  {
+    auto store = ResultStore::open(folder.path(), config);
+    ASSERT_TRUE(store);
+    for (unsigned char i = 1; i <= 5; ++i) store.value()->put(item(i, std::string(900, 'i'), std::string(100, 'o')), written.one());
+    ASSERT_TRUE(written.wait_for(5));
+  }
+  {
+    // Tidying comes first thing after a start.
+    auto store = ResultStore::open(folder.path(), config);
+    ASSERT_TRUE(store);
+    const Instant give_up = Clock::now() + seconds(20);
+    while (store.value()->counters().removed < 3 && Clock::now() < give_up) std::this_thread::yield();
+    EXPECT_EQ(store.value()->counters().removed, 3U);
+  }
+  const auto rows = list(folder.path(), "", 10);
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows.value().size(), 2U);
+  EXPECT_EQ(rows.value().back().request.substr(0, 2), "04");
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    const auto ending = entry.path().extension();
+    if (ending == ".in" || ending == ".out") ++files;
+  }
+  EXPECT_EQ(files, 4U);
+}
+
+class DamagedStore : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(DamagedStore, IsSetAsideAndANewOneBegins) {
+  const TempDir folder;
+  {
+    auto store = ResultStore::open(folder.path(), {});
+    ASSERT_TRUE(store);
+    Written written;
+    store.value()->put(item(1, "in", "out"), written.one());
+    ASSERT_TRUE(written.wait_for(1));
+  }
+  const auto index = folder.path() / "index.db";
+  std::filesystem::remove(folder.path() / "index.db-wal");
+  const auto size = std::filesystem::file_size(index);
+  if (GetParam() == "zeros") {
+    std::ofstream(index, std::ios::binary) << std::string(size, '\0');
+  } else if (GetParam() == "cut") {
+    std::filesystem::resize_file(index, size / 2 + 7);
+  } else {
+    std::ofstream(index, std::ios::binary) << "this is no database, whatever its name says, and it goes on for a while...";
+  }
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store) << describe(store.error());
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "index.db.damaged-1"));
+  Written written;
+  store.value()->put(item(2, "in", "out"), written.one());
+  ASSERT_TRUE(written.wait_for(1));
+  EXPECT_EQ(store.value()->counters().kept, 1U);
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, DamagedStore, ::testing::Values("zeros", "cut", "text"));
+
+TEST(ResultStore, SaysWhenTheDiskRefusesAndGoesOnWhenItWorksAgain) {
+  const TempDir folder;
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  // A file where the folder for requests "01..." would be: works for root, too, unlike a mode.
+  std::ofstream(folder.path() / "01") << "in the way";
+  Written written;
+  store.value()->put(item(1, "in", "out"), written.one());
+  ASSERT_TRUE(written.wait_for(1));
+  store.value()->put(item(2, "in", "out"), written.one());  // behind it: when this is written, the first was counted
+  ASSERT_TRUE(written.wait_for(2));
+  EXPECT_EQ(store.value()->counters().dropped, 1U);
+  std::filesystem::remove(folder.path() / "01");
+  store.value()->put(item(1, "in", "out"), written.one());
+  ASSERT_TRUE(written.wait_for(3));
+  store.value().reset();
+  const auto rows = list(folder.path(), "", 10);
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows.value().size(), 2U);
+}
+
+TEST(ResultStore, NeverServesAPathThatAnIdSpells) {
+  const TempDir folder;
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  for (const char* bad : {"../x", "ab", "", "%%%%", "ABCD", "abcd'"}) {
+    const auto row = find(folder.path(), bad);
+    ASSERT_FALSE(row) << bad;
+    EXPECT_EQ(row.error().code, Errc::bad_input) << bad;
+  }
+  const auto none = find(folder.path(), "abcd");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::not_found);
+}
+
+}  // namespace
+}  // namespace gearbox::store

@@ -1,0 +1,156 @@
+"""The supervisor as a process, with roles that only pretend: start, adopt, restart, refuse, stop. Usage: test_run_supervisor.py PROGRAM"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class RunSupervisor(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="gearbox-supervisor-"))
+        self.state = self.folder / "state"
+        self.started = []
+        self.addCleanup(self.clean)
+
+    def clean(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for record in self.records().values():
+            if alive(record["pid"]):
+                os.kill(record["pid"], signal.SIGKILL)
+        shutil.rmtree(self.folder)
+
+    def up(self, **environment):
+        with open(self.folder / "out", "ab") as out:
+            process = subprocess.Popen([PROGRAM, "up", "--state", self.state], stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.STDOUT, env={**os.environ, **environment})
+        self.started.append(process)
+        return process
+
+    def log(self):
+        file = self.folder / "out"
+        return file.read_text() if file.exists() else ""
+
+    def records(self):
+        return {file.stem: json.loads(file.read_text()) for file in (self.state / "run").glob("*.json")}
+
+    def pids(self):
+        return {role: record["pid"] for role, record in self.records().items()}
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + 20
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, f"{what}: never\n{self.log()}")
+            time.sleep(0.02)
+
+    def ready(self):
+        self.until(lambda: "central ready at" in self.log() and "node ready at" in self.log(), "ready")
+
+    def nothing_left(self, pids):
+        self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+        self.assertEqual([file.name for file in (self.state / "run").iterdir() if file.name != "supervisor.lock"], [])
+
+    def test_starts_shows_logs_with_a_prefix_and_stops_node_first(self):
+        up = self.up()
+        self.ready()
+        self.until(lambda: "node | node serves" in self.log(), "the node's own line")
+        pids = self.pids()
+        self.assertEqual(set(pids), {"central", "node"})
+        up.send_signal(signal.SIGTERM)
+        self.assertEqual(up.wait(20), 0)
+        self.assertLess(self.log().index("node | node ends"), self.log().index("central | central was told to stop"))
+        self.nothing_left(pids)
+
+    def test_the_next_one_adopts_after_kill_9(self):
+        first = self.up()
+        self.ready()
+        pids = self.pids()
+        first.kill()
+        first.wait()
+        self.assertTrue(all(alive(pid) for pid in pids.values()))
+        second = self.up()
+        self.until(lambda: all(f"adopted {role} (pid {pid})" in self.log() for role, pid in pids.items()), "adopted")
+        self.assertEqual(self.pids(), pids)
+        second.send_signal(signal.SIGINT)
+        self.assertEqual(second.wait(20), 0)
+        self.nothing_left(pids)
+
+    def test_what_the_configuration_no_longer_names_is_ended_and_the_rest_is_kept(self):
+        first = self.up()
+        self.ready()
+        pids = self.pids()
+        first.kill()
+        first.wait()
+        second = self.up(NO_central="1")
+        self.until(lambda: not alive(pids["central"]), "central's end")
+        self.assertTrue(alive(pids["node"]))
+        second.send_signal(signal.SIGTERM)
+        self.assertEqual(second.wait(20), 0)
+        self.nothing_left(pids)
+
+    def test_starts_again_what_dies(self):
+        up = self.up()
+        self.ready()
+        old = self.pids()["node"]
+        os.kill(old, signal.SIGKILL)
+        self.until(lambda: self.pids().get("node", old) != old, "another node")
+        self.until(lambda: self.log().count("node ready at") == 2, "ready again")
+        self.assertIn("ended: signal 9 (Killed)", self.log())
+        up.send_signal(signal.SIGTERM)
+        self.assertEqual(up.wait(20), 0)
+
+    def test_a_second_one_is_refused(self):
+        first = self.up()
+        self.ready()
+        second = self.up()
+        self.assertEqual(second.wait(20), 1)
+        self.assertIn(f"another supervisor (pid {first.pid}) already serves", self.log())
+        self.assertTrue(all(alive(pid) for pid in self.pids().values()))
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(first.wait(20), 0)
+
+    def test_gives_up_with_the_reason_when_a_role_refuses_to_start(self):
+        up = self.up(REFUSE_central="1")
+        self.assertEqual(up.wait(20), 2)
+        self.assertIn("supervisor | central cannot start: tcp://127.0.0.1:1: address in use", self.log())
+        self.nothing_left({})
+
+    def test_a_second_signal_hurries(self):
+        up = self.up(STUBBORN_node="1")
+        self.ready()
+        pids = self.pids()
+        up.send_signal(signal.SIGTERM)
+        self.until(lambda: "node was told to stop" in self.log(), "the first signal's effect")
+        up.send_signal(signal.SIGTERM)
+        self.assertEqual(up.wait(10), 0)
+        self.nothing_left(pids)
+
+    def test_a_strangers_process_behind_a_role_is_not_taken_over(self):
+        stranger = subprocess.Popen([PROGRAM, "central", "--state", self.state], stdout=subprocess.DEVNULL)
+        self.started.append(stranger)
+        self.until(lambda: (self.state / "run/central.sock").exists(), "its socket")
+        up = self.up()
+        self.assertEqual(up.wait(20), 1)
+        self.assertIn(f"is served by process {stranger.pid}", self.log())
+        self.assertIsNone(stranger.poll())
+
+
+if __name__ == "__main__":
+    unittest.main()

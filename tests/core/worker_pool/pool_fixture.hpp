@@ -1,0 +1,127 @@
+// pool_fixture.hpp: a pool with echo workers in a folder of its own; everything is gone at the end.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/fork_launcher.hpp"
+#include "worker_pool/worker_pool.hpp"
+
+namespace gearbox::worker_pool {
+
+class PoolFixture : public ::testing::Test {
+ protected:
+  PoolFixture() {
+    std::string folder = (std::filesystem::temp_directory_path() / "gearbox-pool-XXXXXX").string();
+    root_ = ::mkdtemp(folder.data());
+    std::filesystem::create_directories(root_ / "run");
+    model::Record record;
+    record.name = "echo";
+    record.version = "1";
+    record.folder = root_;
+    record.max_output_bytes = 1 << 16;
+    config_.models = {record};
+    config_.node.limits.input_arena_bytes = 8 << 20;
+    config_.node.limits.output_arena_bytes = 4 << 20;
+    timing_.heartbeat = milliseconds(50);
+    timing_.silent = milliseconds(400);
+    timing_.backoff_first = milliseconds(20);
+    timing_.backoff_most = milliseconds(200);
+  }
+  ~PoolFixture() override {
+    pool_.reset();
+    launcher_.reset();
+    std::filesystem::remove_all(root_);
+  }
+
+  model::Record& record() { return config_.models[0]; }
+
+  Outcome<void> create(std::uint32_t workers, std::vector<std::string> more = {}) {
+    config::WorkerConfig worker;
+    worker.model = "echo";
+    worker.env = "none";
+    worker.count = workers;
+    config_.workers = {worker};
+    launcher_ = std::make_shared<test_support::ForkLauncher>(io_, std::move(more));
+    WorkerPool::Setup setup;
+    setup.io = &io_;
+    setup.state.root = root_;
+    setup.config = std::make_shared<const config::Config>(config_);
+    setup.launcher = launcher_;
+    setup.shim = ECHO_WORKER;
+    setup.timing = timing_;
+    BOOST_OUTCOME_TRY(pool_, WorkerPool::create(std::move(setup)));
+    pool_->start_workers();
+    return done();
+  }
+
+  /// Runs the node's loop until `holds`, at most 20 s.
+  bool until(const std::function<bool()>& holds) {
+    const Instant limit = Clock::now() + seconds(20);
+    while (!holds()) {
+      if (Clock::now() > limit) return false;
+      pool_->poll();
+      io_.run_for(std::chrono::microseconds(200));
+    }
+    return true;
+  }
+  bool all_ready(std::size_t workers) {
+    return until([&] { return pool_->ready("echo", "1").size() == workers; });
+  }
+  bool state_is(std::string_view state, std::size_t worker = 0) {
+    return until([&] { return pool_->workers()[worker].state == state; });
+  }
+
+  SlabPtr filled(std::uint64_t bytes, std::byte with) {
+    SlabPtr slab = pool_->allocate(bytes).value();
+    std::fill_n(slab->bytes().begin(), bytes, with);
+    return slab;
+  }
+  CallSpec spec_of(const SlabPtr& slab, std::uint64_t bytes) {
+    CallSpec spec;
+    spec.inputs.push_back({{"x", wire::DType::uint8, {static_cast<std::int64_t>(bytes)}, bytes}, 0, slab, 0});
+    spec.deadline = Instant::max();
+    spec.grant_bytes = record().max_output_bytes;
+    return spec;
+  }
+  CallSpec spec_with(std::uint64_t bytes, std::byte with = std::byte{7}) { return spec_of(filled(bytes, with), bytes); }
+
+  /// Hands a call over and runs the loop until it is answered.
+  CallAnswer answer_to(WorkerId worker, CallSpec spec) {
+    std::optional<CallAnswer> got;
+    auto call = pool_->call(worker, std::move(spec), [&](CallAnswer answer) { got = std::move(answer); });
+    if (!call) {
+      CallAnswer refused;
+      refused.outputs = call.error();
+      return refused;
+    }
+    EXPECT_TRUE(until([&] { return got.has_value(); }));
+    return got ? *got : CallAnswer{};
+  }
+  WorkerId first() { return pool_->workers().front().id; }
+
+  void stop() {
+    bool stopped = false;
+    pool_->stop([&] { stopped = true; });
+    EXPECT_TRUE(until([&] { return stopped; }));
+    launcher_->wait_for_all();
+  }
+
+  std::filesystem::path root_;
+  config::Config config_;
+  WorkerPool::Timing timing_;
+  boost::asio::io_context io_;
+  std::shared_ptr<test_support::ForkLauncher> launcher_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+}  // namespace gearbox::worker_pool

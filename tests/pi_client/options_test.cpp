@@ -1,0 +1,97 @@
+#include "options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace gearbox::client {
+namespace {
+
+const std::string kKey(64, 'a');
+
+Parsed parse_line(std::vector<std::string> words) {
+  words.insert(words.begin(), "pi_client");
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  return parse(static_cast<int>(argv.size()), argv.data(), "/home/anna");
+}
+
+std::vector<std::string> send_line(std::vector<std::string> more) {
+  std::vector<std::string> words = {
+      "send", "--central", "tcp://localhost:7400", "--server-key", kKey, "--user", "anna", "--task", "read-text"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Options, ReadsASendLine) {
+  const Parsed parsed = parse_line(send_line({"a.jpg", "b.jpg", "--json", "--deadline-ms", "500", "--lossy", "90"}));
+  ASSERT_TRUE(parsed.options) << parsed.text;
+  const Options& options = *parsed.options;
+  EXPECT_EQ(options.command, Command::send);
+  EXPECT_EQ(options.central.server_key[0], std::byte{0xAA});
+  EXPECT_EQ(options.keys, "/home/anna/.config/gearbox");
+  EXPECT_EQ(options.send.files, (std::vector<std::string>{"a.jpg", "b.jpg"}));
+  EXPECT_TRUE(options.send.json);
+  EXPECT_EQ(options.send.deadline, milliseconds(500));
+  EXPECT_EQ(options.send.lossy, 90);
+  EXPECT_EQ(options.send.parallel, 4U);
+}
+
+TEST(Options, NamesSeveralInputsOfOneRequest) {
+  const Parsed parsed = parse_line(send_line({"--input", "color=c.ppm", "--input", "depth=d=1.npy"}));
+  ASSERT_TRUE(parsed.options) << parsed.text;
+  ASSERT_EQ(parsed.options->send.inputs.size(), 2U);
+  EXPECT_EQ(parsed.options->send.inputs[1].first, "depth");
+  EXPECT_EQ(parsed.options->send.inputs[1].second, "d=1.npy");
+}
+
+TEST(Options, WrongUsageIsExitCode2AndNamesTheFault) {
+  const struct {
+    std::vector<std::string> words;
+    std::string says;
+  } kCases[] = {
+      {{}, "subcommand"},
+      {{"sned"}, "subcommand"},
+      {send_line({}), "FILE"},
+      {send_line({"a.jpg", "--parallel", "0"}), "--parallel"},
+      {send_line({"a.jpg", "--lossy", "101"}), "--lossy"},
+      {send_line({"a.jpg", "--timeout-ms", "12x"}), "--timeout-ms"},
+      {send_line({"a.jpg", "--deadline-ms", "99999999999999999999"}), "--deadline-ms"},
+      {send_line({"a.jpg", "--frobnicate"}), "--frobnicate"},
+      {send_line({"a.jpg", "--input", "color=c.ppm"}), "--input"},
+      {send_line({"--input", "c.ppm"}), "NAME=FILE"},
+      {send_line({"--input", "../x=c.ppm"}), "../x"},
+      {{"send", "--central", "http://x:1", "--server-key", kKey, "--user", "a", "--task", "t", "f"}, "tcp://HOST:PORT"},
+      {{"send", "--central", "tcp://x:65616", "--server-key", kKey, "--user", "a", "--task", "t", "f"}, "port"},
+      {{"send", "--central", "tcp://x", "--server-key", kKey, "--user", "a", "--task", "t", "f"}, "PORT"},
+      {{"send", "--central", "tcp://x:1", "--server-key", "abc", "--user", "a", "--task", "t", "f"}, "64 hexadecimal"},
+      {{"send", "--central", "tcp://x:1", "--server-key", kKey, "--user", "a b", "--task", "t", "f"}, "user name"},
+      {{"send", "--central", "tcp://x:1", "--server-key", kKey, "--user", "a", "--task", "../t", "f"}, "task name"},
+      {{"enrol", "--central", "tcp://x:1", "--user", "a"}, "--server-key"},
+      {{"key"}, "subcommand"},
+  };
+  for (const auto& c : kCases) {
+    const Parsed parsed = parse_line(c.words);
+    EXPECT_FALSE(parsed.options);
+    EXPECT_EQ(parsed.exit_code, 2);
+    EXPECT_NE(parsed.text.find(c.says), std::string::npos) << "expected '" << c.says << "' in: " << parsed.text;
+  }
+}
+
+TEST(Options, HelpOfEachCommandHasAnExample) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--help"}, {"enrol", "--help"}, {"send", "--help"}, {"key", "--help"}, {"key", "show", "--help"}}) {
+    const Parsed parsed = parse_line(words);
+    EXPECT_EQ(parsed.exit_code, 0);
+    EXPECT_NE(parsed.text.find("Example:"), std::string::npos) << parsed.text;
+  }
+}
+
+TEST(Options, TellsItsVersion) {
+  const Parsed parsed = parse_line({"--version"});
+  EXPECT_EQ(parsed.exit_code, 0);
+  EXPECT_EQ(parsed.text, std::string(kAgent) + "\n");
+}
+
+}  // namespace
+}  // namespace gearbox::client

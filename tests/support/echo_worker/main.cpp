@@ -1,0 +1,98 @@
+// echo_worker: a worker without Python. It takes the command line of worker_shim, and more for tests:
+//
+//   --name NAME --version VERSION   what it says it loaded (default echo 1)
+//   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each call fails
+//                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit: exits at once
+//                 never_attach · lie:HOW (see liar.hpp)
+//   --seed N      for lie:random
+//   --pin CPU     runs there only
+#include <sched.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "gearbox/shm/attach.hpp"
+#include "gearbox/shm/endpoint.hpp"
+#include "liar.hpp"
+
+namespace {
+using namespace gearbox;
+
+std::uint64_t read_once(ByteView bytes) {
+  std::uint64_t sum = 0;
+  std::size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    sum += word;
+  }
+  for (; at < bytes.size(); ++at) sum += std::to_integer<std::uint64_t>(bytes[at]);
+  return sum;
+}
+
+void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& what) {
+  const Instant began = Clock::now();
+  std::vector<shm::OutputTensor> outputs;
+  std::uint64_t sum = 0;
+  if (call.descriptor.kind == shm::CallKind::infer) {
+    if (what == "hang") {
+      for (;;) ::pause();
+    }
+    if (what == "die") ::raise(SIGKILL);
+    if (what == "fail") return endpoint.fail(call, Error{Errc::model_failed, "ValueError: as it was told"}, Clock::now() - began);
+    if (what == "small") {
+      for (const shm::InputTensor& input : call.inputs) sum += read_once(input.bytes);
+      outputs.push_back({{"sum", wire::DType::uint64, {1}, 8}, 0, std::as_bytes(std::span(&sum, 1))});
+    } else {
+      for (const shm::InputTensor& input : call.inputs) outputs.push_back({input.spec, input.item, input.bytes});
+    }
+  }
+  auto sent = endpoint.answer(call, outputs, Clock::now() - began);
+  if (!sent) endpoint.fail(call, sent.error(), Clock::now() - began);
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::map<std::string, std::string> options = {{"--name", "echo"}, {"--version", "1"}, {"--do", "echo"}, {"--seed", "1"}};
+  for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
+  const std::string what = options["--do"];
+  if (options.contains("--pin")) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<unsigned>(std::atoi(options["--pin"].c_str())), &set);
+    if (::sched_setaffinity(0, sizeof set, &set) != 0) return 1;
+  }
+  shm::WorkerHello hello;
+  hello.model = options["--name"];
+  hello.version = options["--version"];
+  hello.shim = "echo_worker";
+  hello.pid = ::getpid();
+  hello.slot = static_cast<std::uint32_t>(std::atoi(options["--slot"].c_str()));
+  if (what == "exit") return 3;
+  if (what == "never_attach") {
+    for (;;) ::pause();
+  }
+  if (what == "no_start") {
+    const auto told = shm::report_failure(options["--node"], hello, "ModuleNotFoundError: No module named 'cheese'");
+    return told ? 1 : 2;
+  }
+  if (what.starts_with("lie:")) {
+    return echo::lie(options["--node"], hello, what.substr(4), static_cast<unsigned>(std::atoi(options["--seed"].c_str())));
+  }
+  auto attached = shm::WorkerEndpoint::attach(options["--node"], hello);
+  if (!attached) {
+    std::fprintf(stderr, "echo_worker: %s\n", describe(attached.error()).c_str());
+    return 1;
+  }
+  shm::WorkerEndpoint& endpoint = *attached.value();
+  for (;;) {
+    auto calls = endpoint.next(8, milliseconds(60000));
+    if (!calls) return calls.error().code == Errc::closed ? 0 : 1;
+    for (shm::Call& call : calls.value()) serve(endpoint, call, what);
+  }
+}
