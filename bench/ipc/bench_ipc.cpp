@@ -1,6 +1,6 @@
 // bench_ipc: one request and its answer between node and worker, one in flight, beside the bare limits; interleaved rounds.
 //
-//   bench_ipc [--json FILE] [--rounds N] [--idle-seconds N]
+//   bench_ipc [--json FILE] [--rounds N] [--idle-seconds N] [--only ROW]
 //             [--worker-argv-json '["/path/worker_shim"]' --model DIR --python PATH]
 //
 // With --worker-argv-json the rows py_* run the same path to that command (worker_shim with bench/models/echo).
@@ -93,6 +93,7 @@ int run(const std::map<std::string, std::string>& options) {
     rows.push_back({"py_64b_us", [&] { return python->calls(20000, 64); }});
     rows.push_back({"py_3mb_us", [&] { return python->calls(200, kLarge); }});
   }
+  if (options.contains("--only")) std::erase_if(rows, [&](const Row& row) { return row.name != options.at("--only"); });
   for (int round = 0; round < rounds; ++round) {
     for (Row& row : rows) {
       Samples samples = row.measure();
@@ -114,7 +115,7 @@ int run(const std::map<std::string, std::string>& options) {
   }
   std::printf("\n%-28s %10s %10s\n", "ratio", "", "at most");
   for (const Target& target : kTargets) {
-    if (!out.contains(target.above)) continue;
+    if (!out.contains(target.above) || !out.contains(target.below)) continue;
     // Of each round's own figures: what drifts between rounds drifts in both.
     const auto of = [&](const char* name) {
       return std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; })->p50s;
@@ -149,7 +150,7 @@ int main(int argc, char** argv) {
       {"--rounds", "3"}, {"--idle-seconds", "5"}, {"--model", "/"}, {"--python", ""}};
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 >= argc || std::string_view(argv[i]).substr(0, 2) != "--") {
-      std::fprintf(stderr, "usage: bench_ipc [--json FILE] [--rounds N] [--idle-seconds N] [--worker-argv-json JSON --model DIR --python PATH]\n");
+      std::fprintf(stderr, "usage: bench_ipc [--json FILE] [--rounds N] [--idle-seconds N] [--only ROW] [--worker-argv-json JSON --model DIR --python PATH]\n");
       return 2;
     }
     options[argv[i]] = argv[i + 1];

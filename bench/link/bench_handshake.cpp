@@ -1,9 +1,11 @@
-// bench_handshake: the bound that cryptography sets to one full handshake with login, and what ours takes without a network.
+// bench_handshake: the bound that cryptography sets to one full handshake with login, and what ours takes without a
+// network.
 //
 //   bench_handshake [--seconds S]    one line of JSON: microseconds on one core
 //
-// A handshake with a login costs, both sides together on one core: 2 key pairs, 4 multiplications, 1 signature, 1 verification;
-// the server's half of it: 1 key pair, 2 multiplications, 1 verification. conn.handshake_vs_crypto is held against these.
+// A handshake with a login costs, both sides together on one core: 2 key pairs, 4 multiplications, 1 signature, 1
+// verification; the server's half of it: 1 key pair, 2 multiplications, 1 verification. conn.handshake_vs_crypto is
+// held against these.
 #include <sodium.h>
 
 #include <chrono>

@@ -5,6 +5,7 @@
 
 #include "supervisor/supervisor.hpp"
 #ifdef GEARBOX_HAS_CENTRAL
+#include "central/accounts.hpp"
 #include "central/run_central.hpp"
 #endif
 #ifdef GEARBOX_HAS_NODE
@@ -44,6 +45,13 @@ void run_up(CliContext& context) {
   if (!setup.central && !setup.node) {
     return fail(context, Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
   }
+#ifdef GEARBOX_HAS_CENTRAL
+  if (setup.central && setup.node) {
+    // This host's own node needs no `broker nodes add`: it is known to the central beside it.
+    const Outcome<void> known = central::register_local_node(setup.state, config.value()->node.name);
+    if (!known) return fail(context, known.error());
+  }
+#endif
   context.exit_code = supervisor::run_supervisor(setup);
 }
 

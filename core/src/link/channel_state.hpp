@@ -20,7 +20,7 @@ struct SecureChannel::State {
   StreamState sealing;
   StreamState opening;
   std::array<std::byte, 32> h{};
-  bool dead = false;           // a record did not open: nothing after it can be trusted
+  bool dead = false;  // a record did not open: nothing after it can be trusted
   bool peer_finished = false;
   std::unique_ptr<RecordPieces> seal_pieces;  // while a record is under way in pieces
   std::unique_ptr<RecordPieces> open_pieces;

@@ -23,7 +23,9 @@ ClientHandshake::ClientHandshake(const std::array<std::byte, 32>& server_key) {
 }
 ClientHandshake::~ClientHandshake() = default;
 
-std::array<std::byte, kHelloBytes> ClientHandshake::hello() const { return state_->hello; }
+std::array<std::byte, kHelloBytes> ClientHandshake::hello() const {
+  return state_->hello;
+}
 
 Outcome<void> ClientHandshake::look_at(ByteView first_bytes) {
   if (first_bytes.size() < 2) return done();
@@ -32,8 +34,8 @@ Outcome<void> ClientHandshake::look_at(ByteView first_bytes) {
   if (version != 0) return stranger("the server", first_bytes);
   if (first_bytes.size() < 6) return done();  // a refusal; its version numbers are still to come
   return Error{Errc::unsupported_version,
-               "the server speaks protocol versions " + std::to_string(load_le<std::uint16_t>(&first_bytes[2])) + " to " +
-                   std::to_string(load_le<std::uint16_t>(&first_bytes[4])) + ", this program " +
+               "the server speaks protocol versions " + std::to_string(load_le<std::uint16_t>(&first_bytes[2])) +
+                   " to " + std::to_string(load_le<std::uint16_t>(&first_bytes[4])) + ", this program " +
                    std::to_string(kLowestVersion) + " to " + std::to_string(kHighestVersion)};
 }
 
@@ -41,7 +43,8 @@ Outcome<ClientHandshake::Done> ClientHandshake::read_reply(ByteView reply) {
   BOOST_OUTCOME_TRY(look_at(reply));
   if (reply.size() != kReplyBytes) return stranger("the server", reply);
   const auto wrong_key = [] {
-    return Error{Errc::wrong_server_key, "the server does not hold the expected key, or its answer was changed on the way"};
+    return Error{Errc::wrong_server_key,
+                 "the server does not hold the expected key, or its answer was changed on the way"};
   };
   const auto version = load_le<std::uint16_t>(reply.data());
   SharedSecret secret;

@@ -10,12 +10,16 @@ struct Digest::State {
   XXH3_state_t hash;  // over-aligned; operator new honours that
 };
 
-Digest::Digest() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->hash); }
+Digest::Digest() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(&state_->hash);
+}
 Digest::Digest(Digest&&) noexcept = default;
 Digest& Digest::operator=(Digest&&) noexcept = default;
 Digest::~Digest() = default;
 
-void Digest::update(ByteView bytes) { XXH3_128bits_update(&state_->hash, bytes.data(), bytes.size()); }
+void Digest::update(ByteView bytes) {
+  XXH3_128bits_update(&state_->hash, bytes.data(), bytes.size());
+}
 
 std::string Digest::hex() const {
   XXH128_canonical_t canonical;

@@ -17,10 +17,16 @@ void hash_in(crypto_generichash_state& state, ByteView bytes) {
 
 }  // namespace
 
-Ephemeral::Ephemeral() { crypto_box_keypair(raw(public_key), raw(secret)); }
-Ephemeral::~Ephemeral() { wipe(secret); }
+Ephemeral::Ephemeral() {
+  crypto_box_keypair(raw(public_key), raw(secret));
+}
+Ephemeral::~Ephemeral() {
+  wipe(secret);
+}
 
-SharedSecret::~SharedSecret() { wipe(bytes_); }
+SharedSecret::~SharedSecret() {
+  wipe(bytes_);
+}
 
 bool SharedSecret::set_static(const Key& secret, ByteView peer_key) {
   return crypto_scalarmult(raw(bytes_), raw(secret), raw(peer_key)) == 0;
@@ -62,7 +68,8 @@ std::string_view looks_like(ByteView first_bytes) {
   const std::string_view text = text_of(first_bytes);
   // A TLS record: content type (handshake 22, alert 21), then major version 3.
   if (text.size() >= 2 && (text[0] == '\x16' || text[0] == '\x15') && text[1] == '\x03') return "TLS";
-  for (const std::string_view word : {"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "CONNECT ", "PRI * ", "HTTP/"}) {
+  for (const std::string_view word :
+       {"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "CONNECT ", "PRI * ", "HTTP/"}) {
     const std::size_t common = std::min(word.size(), text.size());
     if (common >= 3 && text.substr(0, common) == word.substr(0, common)) return "HTTP";
   }
@@ -76,7 +83,8 @@ Error stranger(std::string_view who, ByteView first_bytes) {
   if (!protocol.empty()) {
     detail.append(" speaks ").append(protocol);
   } else {
-    detail.append(" starts with bytes ").append(to_hex(first_bytes.first(std::min<std::size_t>(first_bytes.size(), 8))));
+    detail.append(" starts with bytes ")
+        .append(to_hex(first_bytes.first(std::min<std::size_t>(first_bytes.size(), 8))));
   }
   return Error{Errc::not_gearbox, std::move(detail)};
 }

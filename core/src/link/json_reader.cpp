@@ -15,9 +15,13 @@ namespace json = boost::json;
 
 namespace {
 
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+std::string_view view(const json::string& text) {
+  return {text.data(), text.size()};
+}
 
-std::string outside(std::string_view text) { return escaped(text, 64); }
+std::string outside(std::string_view text) {
+  return escaped(text, 64);
+}
 
 }  // namespace
 
@@ -146,8 +150,8 @@ std::int64_t ObjectReader::signed_number(std::string_view member, std::int64_t f
 std::uint64_t ObjectReader::unsigned_number(std::string_view member, std::uint64_t fallback, std::uint64_t highest) {
   const json::value* value = find(member);
   if (value == nullptr) return fallback;
-  if (const std::int64_t* number = value->if_int64(); number != nullptr && *number >= 0 &&
-                                                      static_cast<std::uint64_t>(*number) <= highest) {
+  if (const std::int64_t* number = value->if_int64();
+      number != nullptr && *number >= 0 && static_cast<std::uint64_t>(*number) <= highest) {
     return static_cast<std::uint64_t>(*number);
   }
   if (const std::uint64_t* number = value->if_uint64(); number != nullptr && *number <= highest) return *number;

@@ -1,5 +1,6 @@
-// json_reader.hpp: reads members of one JSON object into plain fields: unknown members are skipped, missing ones keep the
-// default, a member of another type or outside its range is remembered as the error, with its path ("inputs[2].tensor.dtype").
+// json_reader.hpp: reads members of one JSON object into plain fields: unknown members are skipped, missing ones keep
+// the default, a member of another type or outside its range is remembered as the error, with its path
+// ("inputs[2].tensor.dtype").
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -34,10 +35,11 @@ class ObjectReader {
   void read(std::string_view member, std::map<std::string, std::string>& into, std::size_t limit_items);
 
   template <class Number>
-    requires std::is_integral_v<Number>
+  requires std::is_integral_v<Number>
   void read(std::string_view member, Number& into) {
     if constexpr (std::is_signed_v<Number>) {
-      into = static_cast<Number>(signed_number(member, into, std::numeric_limits<Number>::min(), std::numeric_limits<Number>::max()));
+      into = static_cast<Number>(
+          signed_number(member, into, std::numeric_limits<Number>::min(), std::numeric_limits<Number>::max()));
     } else {
       into = static_cast<Number>(unsigned_number(member, into, std::numeric_limits<Number>::max()));
     }
@@ -95,7 +97,8 @@ class ObjectReader {
 };
 
 /// Parses `text` and hands its object to `fill(reader)`.
-/// Errors: bad_frame: no JSON object, over kMaxJsonBytes, deeper than kMaxJsonDepth, invalid UTF-8, or a complaint of `fill`.
+/// Errors: bad_frame: no JSON object, over kMaxJsonBytes, deeper than kMaxJsonDepth, invalid UTF-8, or a complaint of
+/// `fill`.
 Outcome<void> read_text(std::string_view text, void (*fill)(ObjectReader&, void*), void* into);
 
 /// The same with a typed `fill(reader, into)`.

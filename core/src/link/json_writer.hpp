@@ -1,5 +1,5 @@
-// json_writer.hpp: writes one JSON object, member by member. Text that is no UTF-8 is escaped as \xNN, so that what we send
-// is always JSON, whatever was quoted in an error.
+// json_writer.hpp: writes one JSON object, member by member. Text that is no UTF-8 is escaped as \xNN, so that what we
+// send is always JSON, whatever was quoted in an error.
 #pragma once
 
 #include <concepts>
@@ -22,8 +22,7 @@ class JsonWriter {
   JsonWriter& add(std::string_view member, bool flag);
   JsonWriter& add(std::string_view member, const PublicKey& key) { return add(member, to_text(key)); }
   template <std::integral Number>
-    requires(!std::same_as<Number, bool>)
-  JsonWriter& add(std::string_view member, Number number) {
+  requires(!std::same_as<Number, bool>) JsonWriter& add(std::string_view member, Number number) {
     name(member);
     text_ += std::to_string(number);
     return *this;

@@ -62,7 +62,8 @@ struct KeyKind {
   void (*fill)(Pair& pair);  // sets the public key from the secret
 };
 
-constexpr KeyKind kChannel{"channel", [](Pair& pair) { crypto_scalarmult_base(raw(pair.public_key), raw(pair.secret)); }};
+constexpr KeyKind kChannel{"channel",
+                           [](Pair& pair) { crypto_scalarmult_base(raw(pair.public_key), raw(pair.secret)); }};
 
 constexpr KeyKind kSigning{"signing", [](Pair& pair) {
                              std::array<std::byte, 64> expanded;
@@ -76,7 +77,11 @@ std::string text_of_pair(const KeyKind& kind, const Pair& pair) {
   sodium_bin2hex(hex.text.data(), hex.text.size(), raw(pair.secret), pair.secret.size());
   std::string text;
   text.reserve(256);  // so that no half-grown copy of the secret is left behind
-  text.append("gearbox key 1 ").append(kind.name).append("\npublic ").append(to_hex(pair.public_key)).append("\nsecret ");
+  text.append("gearbox key 1 ")
+      .append(kind.name)
+      .append("\npublic ")
+      .append(to_hex(pair.public_key))
+      .append("\nsecret ");
   text.append(hex.text.data(), 64).append("\n");
   return text;
 }
@@ -133,7 +138,8 @@ Outcome<bool> read_pair(const fs::path& file, const KeyKind& kind, Pair& into) {
   content.text.resize(512);
   const ssize_t got = ::read(opened.get(), content.text.data(), content.text.size());
   if (got < 0) return io(file, "read");
-  BOOST_OUTCOME_TRY(parse_pair(file, kind, std::string_view(content.text).substr(0, static_cast<std::size_t>(got)), into));
+  BOOST_OUTCOME_TRY(
+      parse_pair(file, kind, std::string_view(content.text).substr(0, static_cast<std::size_t>(got)), into));
   return true;
 }
 

@@ -20,7 +20,9 @@ void crypto_ready() {
   }
 }
 
-void wipe(ByteSpan secret) { sodium_memzero(secret.data(), secret.size()); }
+void wipe(ByteSpan secret) {
+  sodium_memzero(secret.data(), secret.size());
+}
 
 ChannelKeys make_channel_keys() {
   crypto_ready();
@@ -65,7 +67,7 @@ bool verify(const PublicKey& key, std::string_view purpose, ByteView message, By
 
 void fill_random(ByteSpan out) {
   crypto_ready();
-  randombytes_buf(out.data(), out.size());
+  if (!out.empty()) randombytes_buf(out.data(), out.size());
 }
 
 RequestId random_request_id() {

@@ -9,7 +9,9 @@ constexpr std::string_view kEnrolPurpose = "gearbox enrol 1";
 constexpr std::size_t kHBytes = 32;
 
 /// h has a fixed length and stands last: no two (role, h) give the same bytes.
-std::string role_and_h(std::string_view role, ByteView h) { return std::string(role).append(text_of(h)); }
+std::string role_and_h(std::string_view role, ByteView h) {
+  return std::string(role).append(text_of(h));
+}
 
 Outcome<void> check_signature(const PublicKey& key, std::string_view purpose, ByteView message, std::string_view hex) {
   std::array<std::byte, 64> signature{};

@@ -8,16 +8,21 @@ using link::JsonWriter;
 using link::ObjectReader;
 
 namespace {
-constexpr std::size_t kWordBytes = 256;       // roles, names, hex signatures: anything longer is no honest one
+constexpr std::size_t kWordBytes = 256;  // roles, names, hex signatures: anything longer is no honest one
 constexpr std::size_t kTicketBytes = 32 * 1024;
 constexpr std::size_t kPasswordBytes = 1024;
-constexpr std::size_t kDetailBytes = 2048;    // an error quotes; it does not carry data
+constexpr std::size_t kDetailBytes = 2048;  // an error quotes; it does not carry data
 }  // namespace
 
 std::string to_json(const Hello& m) {
   return JsonWriter()
-      .add("role", m.role).add("user", m.user).add("key", m.key).add("signature", m.signature)
-      .add("ticket", m.ticket).add("agent", m.agent).take();
+      .add("role", m.role)
+      .add("user", m.user)
+      .add("key", m.key)
+      .add("signature", m.signature)
+      .add("ticket", m.ticket)
+      .add("agent", m.agent)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, Hello& into) {
   return link::read_message<Hello>(text, into, [](ObjectReader& r, Hello& m) {
@@ -43,8 +48,12 @@ Outcome<void> from_json(std::string_view text, HelloOk& into) {
 
 std::string to_json(const Enrol& m) {
   return JsonWriter()
-      .add("user", m.user).add("password", m.password).add("device", m.device).add("key", m.key)
-      .add("signature", m.signature).take();
+      .add("user", m.user)
+      .add("password", m.password)
+      .add("device", m.device)
+      .add("key", m.key)
+      .add("signature", m.signature)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, Enrol& into) {
   return link::read_message<Enrol>(text, into, [](ObjectReader& r, Enrol& m) {
@@ -58,7 +67,11 @@ Outcome<void> from_json(std::string_view text, Enrol& into) {
 
 std::string to_json(const ErrorMessage& m) {
   return JsonWriter()
-      .add("code", m.code).add("name", m.name).add("detail", m.detail).add("retry_after_ms", m.retry_after_ms).take();
+      .add("code", m.code)
+      .add("name", m.name)
+      .add("detail", m.detail)
+      .add("retry_after_ms", m.retry_after_ms)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, ErrorMessage& into) {
   return link::read_message<ErrorMessage>(text, into, [](ObjectReader& r, ErrorMessage& m) {
@@ -76,7 +89,8 @@ ErrorMessage to_message(const Error& error, std::uint32_t retry_after_ms) {
   message.detail = error.detail;
   if (message.detail.size() > kDetailBytes) {
     std::size_t end = kDetailBytes;
-    while (end > 0 && (static_cast<unsigned char>(message.detail[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+    while (end > 0 && (static_cast<unsigned char>(message.detail[end]) & 0xC0U) == 0x80U)
+      --end;  // not inside a character
     message.detail.resize(end);
     message.detail += "...";
   }

@@ -12,15 +12,21 @@ constexpr std::size_t kMaxAddresses = 32;
 constexpr std::size_t kMaxTasksInTicket = 256;
 }  // namespace
 
-std::string to_json(const Locate& m) { return JsonWriter().add("task", m.task).take(); }
+std::string to_json(const Locate& m) {
+  return JsonWriter().add("task", m.task).take();
+}
 Outcome<void> from_json(std::string_view text, Locate& into) {
   return link::read_message<Locate>(text, into, [](ObjectReader& r, Locate& m) { r.read("task", m.task); });
 }
 
 std::string to_json(const Located& m) {
   return JsonWriter()
-      .add("node", m.node).add("addresses", m.addresses).add("node_key", m.node_key).add("ticket", m.ticket)
-      .add("ticket_ttl_ms", m.ticket_ttl_ms).take();
+      .add("node", m.node)
+      .add("addresses", m.addresses)
+      .add("node_key", m.node_key)
+      .add("ticket", m.ticket)
+      .add("ticket_ttl_ms", m.ticket_ttl_ms)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, Located& into) {
   return link::read_message<Located>(text, into, [](ObjectReader& r, Located& m) {
@@ -34,9 +40,17 @@ Outcome<void> from_json(std::string_view text, Located& into) {
 
 std::string to_json(const Ticket& m) {
   return JsonWriter()
-      .add("device", m.device).add("user", m.user).add("tenant", m.tenant).add("weight", m.weight)
-      .add("max_requests", m.max_requests).add("max_upload_bytes", m.max_upload_bytes).add("tasks", m.tasks)
-      .add("node", m.node).add("expires_unix_ms", m.expires_unix_ms).add("key_id", m.key_id).take();
+      .add("device", m.device)
+      .add("user", m.user)
+      .add("tenant", m.tenant)
+      .add("weight", m.weight)
+      .add("max_requests", m.max_requests)
+      .add("max_upload_bytes", m.max_upload_bytes)
+      .add("tasks", m.tasks)
+      .add("node", m.node)
+      .add("expires_unix_ms", m.expires_unix_ms)
+      .add("key_id", m.key_id)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, Ticket& into) {
   return link::read_message<Ticket>(text, into, [](ObjectReader& r, Ticket& m) {

@@ -17,8 +17,13 @@ constexpr std::size_t kMaxTicketKeys = 64;
 
 std::string model_json(const ModelReport& model) {
   return JsonWriter()
-      .add("name", model.name).add("version", model.version).add("workers", model.workers).add("queued", model.queued)
-      .add("running", model.running).add("step_p95_us", model.step_p95_us).take();
+      .add("name", model.name)
+      .add("version", model.version)
+      .add("workers", model.workers)
+      .add("queued", model.queued)
+      .add("running", model.running)
+      .add("step_p95_us", model.step_p95_us)
+      .take();
 }
 
 void read_model(ObjectReader& r, ModelReport& model) {
@@ -44,10 +49,17 @@ void read_task(ObjectReader& r, TaskReport& task) {
 
 std::string to_json(const NodeReport& m) {
   return JsonWriter()
-      .add("name", m.name).add("addresses", m.addresses).add("channel_key", m.channel_key).add("queued", m.queued)
-      .add("running", m.running).add("sessions", m.sessions).add("draining", m.draining)
-      .add("config_digest", m.config_digest).add_list("models", m.models, model_json)
-      .add_list("tasks", m.tasks, task_json).take();
+      .add("name", m.name)
+      .add("addresses", m.addresses)
+      .add("channel_key", m.channel_key)
+      .add("queued", m.queued)
+      .add("running", m.running)
+      .add("sessions", m.sessions)
+      .add("draining", m.draining)
+      .add("config_digest", m.config_digest)
+      .add_list("models", m.models, model_json)
+      .add_list("tasks", m.tasks, task_json)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, NodeReport& into) {
   return link::read_message<NodeReport>(text, into, [](ObjectReader& r, NodeReport& m) {
@@ -66,7 +78,10 @@ Outcome<void> from_json(std::string_view text, NodeReport& into) {
 
 std::string to_json(const ReportOk& m) {
   return JsonWriter()
-      .add("central_unix_ms", m.central_unix_ms).add("ticket_keys", m.ticket_keys).add("revoked", m.revoked).take();
+      .add("central_unix_ms", m.central_unix_ms)
+      .add("ticket_keys", m.ticket_keys)
+      .add("revoked", m.revoked)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, ReportOk& into) {
   return link::read_message<ReportOk>(text, into, [](ObjectReader& r, ReportOk& m) {

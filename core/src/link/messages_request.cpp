@@ -9,12 +9,16 @@ using link::ObjectReader;
 
 namespace {
 
-constexpr std::size_t kMaxCodecs = 8;    // in one chain
+constexpr std::size_t kMaxCodecs = 8;  // in one chain
 constexpr std::size_t kMaxSteps = 64;
 
 std::string tensor_json(const TensorSpec& spec) {
   return JsonWriter()
-      .add("name", spec.name).add("dtype", name_of(spec.dtype)).add("shape", spec.shape).add("bytes", spec.bytes).take();
+      .add("name", spec.name)
+      .add("dtype", name_of(spec.dtype))
+      .add("shape", spec.shape)
+      .add("bytes", spec.bytes)
+      .take();
 }
 
 void read_tensor(ObjectReader& r, TensorSpec& spec) {
@@ -32,7 +36,10 @@ void read_tensor(ObjectReader& r, TensorSpec& spec) {
 
 std::string input_json(const InputSpec& input) {
   return JsonWriter()
-      .add_json("tensor", tensor_json(input.tensor)).add("wire_bytes", input.wire_bytes).add("codecs", input.codecs).take();
+      .add_json("tensor", tensor_json(input.tensor))
+      .add("wire_bytes", input.wire_bytes)
+      .add("codecs", input.codecs)
+      .take();
 }
 
 void read_input(ObjectReader& r, InputSpec& input) {
@@ -43,8 +50,13 @@ void read_input(ObjectReader& r, InputSpec& input) {
 
 std::string step_json(const StepTiming& step) {
   return JsonWriter()
-      .add("step", step.step).add("model", step.model).add("version", step.version).add("calls", step.calls)
-      .add("queue_us", step.queue_us).add("run_us", step.run_us).take();
+      .add("step", step.step)
+      .add("model", step.model)
+      .add("version", step.version)
+      .add("calls", step.calls)
+      .add("queue_us", step.queue_us)
+      .add("run_us", step.run_us)
+      .take();
 }
 
 void read_step(ObjectReader& r, StepTiming& step) {
@@ -58,8 +70,11 @@ void read_step(ObjectReader& r, StepTiming& step) {
 
 std::string timing_json(const Timing& timing) {
   return JsonWriter()
-      .add("upload_us", timing.upload_us).add("queue_us", timing.queue_us).add("total_us", timing.total_us)
-      .add_list("steps", timing.steps, step_json).take();
+      .add("upload_us", timing.upload_us)
+      .add("queue_us", timing.queue_us)
+      .add("total_us", timing.total_us)
+      .add_list("steps", timing.steps, step_json)
+      .take();
 }
 
 void read_timing(ObjectReader& r, Timing& timing) {
@@ -73,8 +88,11 @@ void read_timing(ObjectReader& r, Timing& timing) {
 
 std::string to_json(const Submit& m) {
   return JsonWriter()
-      .add("task", m.task).add_list("inputs", m.inputs, input_json).add("digest", m.digest)
-      .add("wire_bytes", m.wire_bytes).take();
+      .add("task", m.task)
+      .add_list("inputs", m.inputs, input_json)
+      .add("digest", m.digest)
+      .add("wire_bytes", m.wire_bytes)
+      .take();
 }
 Outcome<void> from_json(std::string_view text, Submit& into) {
   return link::read_message<Submit>(text, into, [](ObjectReader& r, Submit& m) {
@@ -87,7 +105,10 @@ Outcome<void> from_json(std::string_view text, Submit& into) {
 
 std::string to_json(const ResultMessage& m) {
   return JsonWriter()
-      .add_list("tensors", m.tensors, tensor_json).add("bytes", m.bytes).add_json("timing", timing_json(m.timing)).take();
+      .add_list("tensors", m.tensors, tensor_json)
+      .add("bytes", m.bytes)
+      .add_json("timing", timing_json(m.timing))
+      .take();
 }
 Outcome<void> from_json(std::string_view text, ResultMessage& into) {
   return link::read_message<ResultMessage>(text, into, [](ObjectReader& r, ResultMessage& m) {

@@ -10,7 +10,7 @@ namespace gearbox::link {
 namespace {
 constexpr std::array<std::byte, 16> kZeros{};
 constexpr std::size_t kBlockBytes = 64;
-constexpr std::size_t kCounterBytes = 4;   // the nonce is a counter and eight bytes that the codes are mixed into
+constexpr std::size_t kCounterBytes = 4;  // the nonce is a counter and eight bytes that the codes are mixed into
 constexpr std::size_t kMixedBytes = 8;
 static_assert(crypto_onetimeauth_poly1305_BYTES == kMacBytes);
 static_assert(crypto_secretstream_xchacha20poly1305_ABYTES == kMacBytes + 1);
@@ -32,7 +32,9 @@ RecordPieces::~RecordPieces() {
   sodium_memzero(&auth_, sizeof auth_);
 }
 
-void RecordPieces::authenticate(ByteView bytes) { crypto_onetimeauth_poly1305_update(&auth_, raw(bytes), bytes.size()); }
+void RecordPieces::authenticate(ByteView bytes) {
+  crypto_onetimeauth_poly1305_update(&auth_, raw(bytes), bytes.size());
+}
 
 std::byte RecordPieces::seal_head(unsigned char tag) {
   tag_ = tag;
@@ -69,7 +71,8 @@ void RecordPieces::crypt(ByteView in, ByteSpan out) {
   }
   if (in.empty()) return;
   key_stream_ = {};
-  crypto_stream_chacha20_ietf_xor_ic(raw(key_stream_), raw(key_stream_), kBlockBytes, stream_.nonce, next_block_++, stream_.k);
+  crypto_stream_chacha20_ietf_xor_ic(raw(key_stream_), raw(key_stream_), kBlockBytes, stream_.nonce, next_block_++,
+                                     stream_.k);
   for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] ^ key_stream_[i];
   key_stream_used_ = in.size();
 }

@@ -1,6 +1,6 @@
-// record_pieces.hpp: one secretstream record in pieces. crypto_secretstream_xchacha20poly1305_push and _pull want a whole
-// record in one piece of memory; a megabyte for each slow peer is too much of it. This is the same construction, put
-// together from libsodium's ChaCha20 and Poly1305, and a test holds it against libsodium's, bit for bit.
+// record_pieces.hpp: one secretstream record in pieces. crypto_secretstream_xchacha20poly1305_push and _pull want a
+// whole record in one piece of memory; a megabyte for each slow peer is too much of it. This is the same construction,
+// put together from libsodium's ChaCha20 and Poly1305, and a test holds it against libsodium's, bit for bit.
 #pragma once
 
 #include <sodium.h>
@@ -42,7 +42,7 @@ class RecordPieces {
   crypto_onetimeauth_poly1305_state auth_;
   std::array<std::byte, 64> key_stream_{};  // the rest of a block that a part used only the front of
   std::size_t key_stream_used_ = 64;
-  std::uint32_t next_block_ = 2;            // 0 made the Poly1305 key, 1 sealed the tag
+  std::uint32_t next_block_ = 2;  // 0 made the Poly1305 key, 1 sealed the tag
   std::uint64_t additional_bytes_;
   std::uint64_t plain_bytes_ = 0;
   unsigned char tag_ = 0;

@@ -15,7 +15,9 @@ constexpr unsigned char tag_for(bool last) {
                                          : crypto_secretstream_xchacha20poly1305_TAG_MESSAGE);
 }
 
-Error altered() { return Error{Errc::decrypt_failed, "a record is altered, cut, repeated or out of order"}; }
+Error altered() {
+  return Error{Errc::decrypt_failed, "a record is altered, cut, repeated or out of order"};
+}
 
 }  // namespace
 
@@ -24,8 +26,12 @@ SecureChannel::SecureChannel(SecureChannel&&) noexcept = default;
 SecureChannel& SecureChannel::operator=(SecureChannel&&) noexcept = default;
 SecureChannel::~SecureChannel() = default;
 
-ByteView SecureChannel::h() const { return state_->h; }
-bool SecureChannel::peer_finished() const { return state_->peer_finished; }
+ByteView SecureChannel::h() const {
+  return state_->h;
+}
+bool SecureChannel::peer_finished() const {
+  return state_->peer_finished;
+}
 
 void SecureChannel::seal(ByteView first, ByteView second, ByteView additional, ByteSpan out, bool last) {
   const std::size_t plain_bytes = first.size() + second.size();
@@ -37,8 +43,8 @@ void SecureChannel::seal(ByteView first, ByteView second, ByteView additional, B
     std::memmove(&out[1], first.data(), first.size());
     std::memmove(&out[1 + first.size()], second.data(), second.size());
   }
-  crypto_secretstream_xchacha20poly1305_push(&state_->sealing, raw(out), nullptr, raw(plain), plain.size(), raw(additional),
-                                             additional.size(), tag_for(last));
+  crypto_secretstream_xchacha20poly1305_push(&state_->sealing, raw(out), nullptr, raw(plain), plain.size(),
+                                             raw(additional), additional.size(), tag_for(last));
 }
 
 Outcome<void> SecureChannel::open(ByteView sealed, ByteView additional, ByteSpan out) {
@@ -62,7 +68,9 @@ void SecureChannel::seal_begin(ByteView additional, std::byte& head, bool last) 
   head = state_->seal_pieces->seal_head(tag_for(last));
 }
 
-void SecureChannel::seal_part(ByteView plain, ByteSpan out) { state_->seal_pieces->seal(plain, out); }
+void SecureChannel::seal_part(ByteView plain, ByteSpan out) {
+  state_->seal_pieces->seal(plain, out);
+}
 
 void SecureChannel::seal_end(std::span<std::byte, kSealBytes - 1> tail) {
   const auto mac = state_->seal_pieces->mac();
@@ -80,7 +88,9 @@ Outcome<void> SecureChannel::open_begin(ByteView additional, std::byte head) {
   return done();
 }
 
-void SecureChannel::open_part(ByteView sealed, ByteSpan out) { state_->open_pieces->open(sealed, out); }
+void SecureChannel::open_part(ByteView sealed, ByteSpan out) {
+  state_->open_pieces->open(sealed, out);
+}
 
 Outcome<void> SecureChannel::open_end(std::span<const std::byte, kSealBytes - 1> tail) {
   const std::unique_ptr<RecordPieces> pieces = std::move(state_->open_pieces);

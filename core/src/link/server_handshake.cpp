@@ -22,7 +22,8 @@ ServerHandshake::~ServerHandshake() = default;
 
 Outcome<void> ServerHandshake::look_at(ByteView first_bytes) {
   const std::size_t common = std::min(first_bytes.size(), kMagic.size());
-  if (std::equal(first_bytes.begin(), first_bytes.begin() + static_cast<std::ptrdiff_t>(common), kMagic.begin())) return done();
+  if (std::equal(first_bytes.begin(), first_bytes.begin() + static_cast<std::ptrdiff_t>(common), kMagic.begin()))
+    return done();
   return stranger("the peer", first_bytes);
 }
 
@@ -40,9 +41,9 @@ Outcome<std::array<std::byte, kReplyBytes>> ServerHandshake::read_hello(ByteView
   const auto highest = load_le<std::uint16_t>(&hello[kHelloHighest]);
   const std::uint16_t version = std::min(highest, kHighestVersion);
   if (lowest > highest || version < std::max(lowest, kLowestVersion)) {
-    return Error{Errc::unsupported_version, "the client speaks protocol versions " + std::to_string(lowest) + " to " +
-                                                std::to_string(highest) + ", this server " +
-                                                std::to_string(kLowestVersion) + " to " + std::to_string(kHighestVersion)};
+    return Error{Errc::unsupported_version,
+                 "the client speaks protocol versions " + std::to_string(lowest) + " to " + std::to_string(highest) +
+                     ", this server " + std::to_string(kLowestVersion) + " to " + std::to_string(kHighestVersion)};
   }
   const ByteView client_key = hello.subspan(kHelloKey, 32);
   const Ephemeral ephemeral;
@@ -71,7 +72,8 @@ Outcome<SecureChannel> ServerHandshake::read_finish(ByteView finish) {
   SecureChannel channel(std::move(state_->channel));
   Key confirmed{};
   if (finish.size() != kFinishBytes ||
-      crypto_secretstream_xchacha20poly1305_init_pull(&channel.state_->opening, raw(finish), raw(state_->client_traffic_key)) != 0 ||
+      crypto_secretstream_xchacha20poly1305_init_pull(&channel.state_->opening, raw(finish),
+                                                      raw(state_->client_traffic_key)) != 0 ||
       !channel.open(finish.subspan(kFinishSealed), {}, confirmed) ||
       sodium_memcmp(confirmed.data(), channel.h().data(), confirmed.size()) != 0) {
     return Error{Errc::decrypt_failed, "the client's proof is altered, replayed or made for another server key"};

@@ -11,7 +11,9 @@ namespace {
 constexpr std::string_view kPurpose = "gearbox ticket 1";
 constexpr std::size_t kMaxTicketBytes = 32 * 1024;
 
-Error bad(std::string why) { return Error{Errc::bad_ticket, std::move(why)}; }
+Error bad(std::string why) {
+  return Error{Errc::bad_ticket, std::move(why)};
+}
 
 }  // namespace
 
@@ -39,7 +41,8 @@ Outcome<wire::Ticket> check_ticket(std::string_view text, const TicketCheck& aga
   if (ticket.value().node != against.node) return bad("it is for another node");
   if (ticket.value().device != against.device) return bad("it belongs to another device");
   if (against.central_unix_ms >= ticket.value().expires_unix_ms) {
-    return Error{Errc::expired_ticket, "expired " + std::to_string(against.central_unix_ms - ticket.value().expires_unix_ms) +
+    return Error{Errc::expired_ticket, "expired " +
+                                           std::to_string(against.central_unix_ms - ticket.value().expires_unix_ms) +
                                            " ms ago; ask central for a new one"};
   }
   return ticket;

@@ -39,14 +39,21 @@ bool add_within(std::uint64_t& sum, std::uint64_t bytes, std::uint64_t limit) {
 bool is_step(UploadState from, UploadState next) {
   using enum UploadState;
   switch (from) {
-    case normal: return next == announced || next == failed;
-    case announced: return next == receiving || next == verifying || next == failed;
-    case receiving: return next == verifying || next == failed;
-    case verifying: return next == accepted || next == failed;
-    case accepted: return next == running || next == failed;
-    case running: return next == UploadState::done || next == failed;
+    case normal:
+      return next == announced || next == failed;
+    case announced:
+      return next == receiving || next == verifying || next == failed;
+    case receiving:
+      return next == verifying || next == failed;
+    case verifying:
+      return next == accepted || next == failed;
+    case accepted:
+      return next == running || next == failed;
+    case running:
+      return next == UploadState::done || next == failed;
     case UploadState::done:
-    case failed: return false;
+    case failed:
+      return false;
   }
   return false;
 }
@@ -55,14 +62,22 @@ bool is_step(UploadState from, UploadState next) {
 
 std::string_view name_of(UploadState state) {
   switch (state) {
-    case UploadState::normal: return "normal";
-    case UploadState::announced: return "announced";
-    case UploadState::receiving: return "receiving";
-    case UploadState::verifying: return "verifying";
-    case UploadState::accepted: return "accepted";
-    case UploadState::running: return "running";
-    case UploadState::done: return "done";
-    case UploadState::failed: return "failed";
+    case UploadState::normal:
+      return "normal";
+    case UploadState::announced:
+      return "announced";
+    case UploadState::receiving:
+      return "receiving";
+    case UploadState::verifying:
+      return "verifying";
+    case UploadState::accepted:
+      return "accepted";
+    case UploadState::running:
+      return "running";
+    case UploadState::done:
+      return "done";
+    case UploadState::failed:
+      return "failed";
   }
   return "unknown";
 }
@@ -121,8 +136,8 @@ Outcome<void> UploadReceiver::received(std::uint64_t offset, ByteView bytes) {
     return Error{Errc::bad_frame, "no bytes are expected: the upload is " + std::string(name_of(state_))};
   }
   if (offset != offset_) {
-    return Error{Errc::bad_frame, "a chunk for offset " + std::to_string(offset) + ", the upload is at " +
-                                      std::to_string(offset_)};
+    return Error{Errc::bad_frame,
+                 "a chunk for offset " + std::to_string(offset) + ", the upload is at " + std::to_string(offset_)};
   }
   if (bytes.empty()) return Error{Errc::bad_frame, "an empty chunk"};
   if (bytes.size() > place().left_in_input) {
@@ -144,10 +159,13 @@ Outcome<void> UploadReceiver::verify() {
   const bool same = from_hex(submit_.digest, announced) && to_hex(announced) == found;  // either case of digits is fine
   if (same) return gearbox::done();
   to(UploadState::failed);
-  return Error{Errc::digest_mismatch, "the bytes that arrived have digest " + found + ", announced was " + submit_.digest};
+  return Error{Errc::digest_mismatch,
+               "the bytes that arrived have digest " + found + ", announced was " + submit_.digest};
 }
 
-bool UploadReceiver::matches(const wire::Submit& again) const { return wire::to_json(submit_) == wire::to_json(again); }
+bool UploadReceiver::matches(const wire::Submit& again) const {
+  return wire::to_json(submit_) == wire::to_json(again);
+}
 
 void UploadReceiver::to(UploadState next) {
   if (!is_step(state_, next)) broken_invariant("an upload takes a step that its states do not have");

@@ -14,12 +14,13 @@ inline constexpr std::size_t kScratchBytes = 64 * 1024;
 
 using ReadAheadBlock = std::array<std::byte, kReadAheadBytes>;
 
-/// A block of this thread's small stock, or a new one; give_back() puts it into the stock of the thread it is called on.
+/// A block of this thread's small stock, or a new one; give_back() puts it into the stock of the thread it is called
+/// on.
 std::unique_ptr<ReadAheadBlock> take_block();
 void give_back(std::unique_ptr<ReadAheadBlock> block);
 
-/// This thread's scratch, warm in its cache: for use up to the next co_await only. Ask anew after each wait: the coroutine may
-/// go on in another thread. It holds sealed bytes or, when a body is skipped, plain ones.
+/// This thread's scratch, warm in its cache: for use up to the next co_await only. Ask anew after each wait: the
+/// coroutine may go on in another thread. It holds sealed bytes or, when a body is skipped, plain ones.
 ByteSpan scratch();
 
 }  // namespace gearbox::net

@@ -12,9 +12,13 @@ namespace gearbox::net {
 
 namespace {
 
-Error closed_here() { return Error{Errc::closed, "closed on this side"}; }
+Error closed_here() {
+  return Error{Errc::closed, "closed on this side"};
+}
 
-Error io(const char* what) { return Error{Errc::io_error, std::string(what) + ": " + std::strerror(errno)}; }
+Error io(const char* what) {
+  return Error{Errc::io_error, std::string(what) + ": " + std::strerror(errno)};
+}
 
 }  // namespace
 
@@ -97,6 +101,7 @@ asio::awaitable<Outcome<void>> ByteStream::wait(Side& side, asio::socket_base::w
       // An error shows at the next read or write. `side` lives in the stream, which is looked for first.
       if (const std::shared_ptr<ByteStream> stream = weak.lock()) {
         side.standing = false;
+        if (&side == &stream->reading_) stream->drained_ = false;
         side.wakeup.notify();
       }
     };
@@ -109,9 +114,7 @@ asio::awaitable<Outcome<void>> ByteStream::wait(Side& side, asio::socket_base::w
 }
 
 asio::awaitable<Outcome<void>> ByteStream::wait_readable(Instant deadline) {
-  Outcome<void> ready = co_await wait(reading_, asio::socket_base::wait_read, deadline);
-  if (ready) drained_ = false;
-  co_return ready;
+  return wait(reading_, asio::socket_base::wait_read, deadline);
 }
 
 asio::awaitable<Outcome<void>> ByteStream::wait_writable(Instant deadline) {

@@ -1,4 +1,5 @@
-// byte_stream.hpp: a connected stream socket: reads and writes what is possible at once, and waits for more with a deadline.
+// byte_stream.hpp: a connected stream socket: reads and writes what is possible at once, and waits for more with a
+// deadline.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

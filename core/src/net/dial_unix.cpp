@@ -17,8 +17,8 @@ Outcome<int> dial_unix(const std::filesystem::path& path, milliseconds within) {
   address.sun_family = AF_UNIX;
   const std::string& text = path.native();
   if (text.empty() || text.size() >= sizeof address.sun_path) {
-    return Error{Errc::bad_input, "a unix socket's path has 1 to " + std::to_string(sizeof address.sun_path - 1) +
-                                      " bytes: " + text};
+    return Error{Errc::bad_input,
+                 "a unix socket's path has 1 to " + std::to_string(sizeof address.sun_path - 1) + " bytes: " + text};
   }
   std::memcpy(address.sun_path, text.data(), text.size());
 

@@ -93,7 +93,9 @@ asio::awaitable<Outcome<void>> FrameReader::body(ByteSpan out, Instant deadline)
   return take_body(out, false, deadline);
 }
 
-asio::awaitable<Outcome<void>> FrameReader::skip(Instant deadline) { return take_body({}, true, deadline); }
+asio::awaitable<Outcome<void>> FrameReader::skip(Instant deadline) {
+  return take_body({}, true, deadline);
+}
 
 asio::awaitable<Outcome<void>> FrameReader::take_body(ByteSpan out, bool skip, Instant deadline) {
   if (broken_) co_return *broken_;
@@ -116,8 +118,8 @@ asio::awaitable<Outcome<void>> FrameReader::take_body(ByteSpan out, bool skip, I
   co_return done();
 }
 
-/// Takes one sealed record apart as its bytes come: head, plain bytes, tail. Where to put them: `out`, or, when that is empty,
-/// nowhere (they are still authenticated).
+/// Takes one sealed record apart as its bytes come: head, plain bytes, tail. Where to put them: `out`, or, when that is
+/// empty, nowhere (they are still authenticated).
 class FrameReader::Record {
  public:
   Record(link::SecureChannel& channel, ByteView additional, std::size_t plain_bytes, ByteSpan out)

@@ -34,9 +34,12 @@ constexpr int kReadsBeforeClose = 4;
 }  // namespace
 
 FrameStream::FrameStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
-FrameStream::~FrameStream() { close(); }
+FrameStream::~FrameStream() {
+  close();
+}
 
-Outcome<std::shared_ptr<FrameStream>> FrameStream::adopt(asio::any_io_executor executor, int descriptor, std::string peer) {
+Outcome<std::shared_ptr<FrameStream>> FrameStream::adopt(asio::any_io_executor executor, int descriptor,
+                                                         std::string peer) {
   BOOST_OUTCOME_TRY(auto bytes, ByteStream::adopt(executor, descriptor));
   auto state = std::make_unique<State>(std::move(bytes), std::move(peer));
   return std::shared_ptr<FrameStream>(new FrameStream(std::move(state)));
@@ -62,8 +65,8 @@ asio::awaitable<Outcome<void>> FrameStream::connect_sealed(std::shared_ptr<Frame
   co_return done();
 }
 
-asio::awaitable<Outcome<void>> FrameStream::accept_sealed(std::shared_ptr<FrameStream> self, const link::ChannelKeys& keys,
-                                                          milliseconds within) {
+asio::awaitable<Outcome<void>> FrameStream::accept_sealed(std::shared_ptr<FrameStream> self,
+                                                          const link::ChannelKeys& keys, milliseconds within) {
   State& state = *self->state_;
   const Instant deadline = after(Clock::now(), within);
   link::ServerHandshake handshake(keys);
@@ -90,7 +93,8 @@ asio::awaitable<Outcome<void>> FrameStream::accept_sealed(std::shared_ptr<FrameS
   co_return done();
 }
 
-asio::awaitable<Outcome<wire::FrameHeader>> FrameStream::read_header(std::shared_ptr<FrameStream> self, milliseconds within) {
+asio::awaitable<Outcome<wire::FrameHeader>> FrameStream::read_header(std::shared_ptr<FrameStream> self,
+                                                                     milliseconds within) {
   Outcome<wire::FrameHeader> header = co_await self->state_->reader.header(after(Clock::now(), within));
   co_return header;
 }
@@ -115,7 +119,8 @@ asio::awaitable<Outcome<wire::Frame>> FrameStream::read_frame(std::shared_ptr<Fr
   if (!header) co_return header.error();
   if (header.value().payload_bytes > payload_limit) {
     co_return Error{Errc::frame_too_large, "a payload of " + std::to_string(header.value().payload_bytes) +
-                                               " bytes where at most " + std::to_string(payload_limit) + " are expected"};
+                                               " bytes where at most " + std::to_string(payload_limit) +
+                                               " are expected"};
   }
   Bytes body(reader.body_bytes());
   const Instant deadline = after(Clock::now(), within);
@@ -153,12 +158,26 @@ void FrameStream::close() {
   state.writer.wake_all();
 }
 
-bool FrameStream::is_open() const { return state_->bytes->is_open(); }
-bool FrameStream::sealed() const { return state_->channel.has_value(); }
-ByteView FrameStream::h() const { return state_->channel ? state_->channel->h() : ByteView{}; }
-const std::string& FrameStream::peer() const { return state_->peer; }
-std::uint64_t FrameStream::bytes_read() const { return state_->bytes->bytes_read(); }
-std::uint64_t FrameStream::bytes_written() const { return state_->bytes->bytes_written(); }
-int FrameStream::native_handle() const { return state_->bytes->native_handle(); }
+bool FrameStream::is_open() const {
+  return state_->bytes->is_open();
+}
+bool FrameStream::sealed() const {
+  return state_->channel.has_value();
+}
+ByteView FrameStream::h() const {
+  return state_->channel ? state_->channel->h() : ByteView{};
+}
+const std::string& FrameStream::peer() const {
+  return state_->peer;
+}
+std::uint64_t FrameStream::bytes_read() const {
+  return state_->bytes->bytes_read();
+}
+std::uint64_t FrameStream::bytes_written() const {
+  return state_->bytes->bytes_written();
+}
+int FrameStream::native_handle() const {
+  return state_->bytes->native_handle();
+}
 
 }  // namespace gearbox::net

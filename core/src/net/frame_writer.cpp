@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kSealedHeaderBytes = wire::kHeaderBytes + link::kSealBytes;
 constexpr std::size_t kMacBytes = link::kSealBytes - 1;
 
-iovec part(ByteView bytes) { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
+iovec part(ByteView bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
 
 /// Marks the writer broken unless the frame went out whole: also when the coroutine is destroyed in the middle.
 class WholeFrame {
@@ -65,8 +67,8 @@ asio::awaitable<Outcome<void>> FrameWriter::write(wire::FrameHeader header, std:
   co_return written;
 }
 
-asio::awaitable<Outcome<void>> FrameWriter::write_plain(const wire::HeaderBytes& header, ByteView json, ByteView payload,
-                                                        Instant deadline) {
+asio::awaitable<Outcome<void>> FrameWriter::write_plain(const wire::HeaderBytes& header, ByteView json,
+                                                        ByteView payload, Instant deadline) {
   std::array<iovec, 3> parts{part(header), part(json), part(payload)};
   std::size_t first = 0;
   for (;;) {
@@ -85,8 +87,8 @@ asio::awaitable<Outcome<void>> FrameWriter::write_plain(const wire::HeaderBytes&
   }
 }
 
-asio::awaitable<Outcome<void>> FrameWriter::write_small(const wire::HeaderBytes& header, ByteView json, ByteView payload,
-                                                        Instant deadline) {
+asio::awaitable<Outcome<void>> FrameWriter::write_small(const wire::HeaderBytes& header, ByteView json,
+                                                        ByteView payload, Instant deadline) {
   const ByteSpan room = scratch();
   const std::size_t body_bytes = json.size() + payload.size();
   channel_->seal(header, {}, {}, room.first(kSealedHeaderBytes));

@@ -3,9 +3,9 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gearbox/link/secure_channel.hpp"
 #include "gearbox/net/wakeup.hpp"
@@ -19,8 +19,8 @@ inline constexpr std::size_t kMaxWaitingWriters = 256;
 /// Who may write now. First come, first served.
 class TurnQueue {
  public:
-  /// One place in the queue, or the turn itself; gives back either on destruction. Made before the wait, so that a coroutine
-  /// that is destroyed in the middle leaves nothing dangling.
+  /// One place in the queue, or the turn itself; gives back either on destruction. Made before the wait, so that a
+  /// coroutine that is destroyed in the middle leaves nothing dangling.
   class Turn {
    public:
     Turn(TurnQueue& queue, const asio::any_io_executor& executor) : queue_(queue), wakeup_(executor) {}
@@ -43,7 +43,7 @@ class TurnQueue {
 
  private:
   void pass_on();
-  std::deque<Turn*> waiting_;
+  std::vector<Turn*> waiting_;  // in order; empty nearly always, and then without memory
   bool busy_ = false;
 };
 
@@ -59,9 +59,12 @@ class FrameWriter {
   void wake_all() { turns_.wake_all(); }
 
  private:
-  asio::awaitable<Outcome<void>> write_plain(const wire::HeaderBytes& header, ByteView json, ByteView payload, Instant deadline);
-  asio::awaitable<Outcome<void>> write_small(const wire::HeaderBytes& header, ByteView json, ByteView payload, Instant deadline);
-  asio::awaitable<Outcome<void>> write_big(const wire::HeaderBytes& header, ByteView json, ByteView payload, Instant deadline);
+  asio::awaitable<Outcome<void>> write_plain(const wire::HeaderBytes& header, ByteView json, ByteView payload,
+                                             Instant deadline);
+  asio::awaitable<Outcome<void>> write_small(const wire::HeaderBytes& header, ByteView json, ByteView payload,
+                                             Instant deadline);
+  asio::awaitable<Outcome<void>> write_big(const wire::HeaderBytes& header, ByteView json, ByteView payload,
+                                           Instant deadline);
   asio::awaitable<Outcome<void>> send(ByteView from_scratch, bool more, Instant deadline);
 
   ByteStream& bytes_;

@@ -32,7 +32,7 @@ void TurnQueue::pass_on() {
     return;
   }
   Turn* next = waiting_.front();
-  waiting_.pop_front();
+  waiting_.erase(waiting_.begin());
   next->place_ = Turn::Place::writing;
   next->wakeup_.notify();
 }

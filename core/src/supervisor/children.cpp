@@ -30,6 +30,7 @@ Children::Children(asio::io_context& io, config::StateDir state, LogFollower& lo
 Children::~Children() = default;
 
 void Children::await_signal() {
+  if (shut_) return;  // reaping the last one may have ended everything
   child_signal_.async_wait([this](const boost::system::error_code& error, int) {
     if (error) return;
     reap();
@@ -209,6 +210,7 @@ std::vector<ChildView> Children::list() const {
 }
 
 void Children::shut_down() {
+  shut_ = true;
   boost::system::error_code ignored;  // cancelling cannot fail in a way that matters at the end
   child_signal_.cancel(ignored);
   for (auto& [pid, child] : children_) {

@@ -103,6 +103,7 @@ class Children {
   LogFollower& logs_;
   boost::asio::signal_set child_signal_;
   std::map<int, Child> children_;
+  bool shut_ = false;
   std::function<void(const Ended&)> ended_;
   std::function<void(std::string)> say_;
 };

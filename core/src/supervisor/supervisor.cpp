@@ -167,6 +167,7 @@ class Supervisor {
       const Outcome<PeerIdentity> peer = peer_of(socket.value());
       ::close(socket.value());
       if (peer && peer.value().pid != adopted) {
+        role.wanted = false;
         give_up(1, role.socket.string() + " is served by process " + std::to_string(peer.value().pid) +
                        ", which no record of a supervisor names: stop it first");
         return;
@@ -246,6 +247,7 @@ class Supervisor {
   }
 
   void await_signal() {
+    if (finished_) return;
     signals_.async_wait([this](const boost::system::error_code& error, int number) {
       if (error) return;
       if (!stopping_) {
@@ -309,6 +311,14 @@ class Supervisor {
     log_tick_.cancel();
     server_.reset();
     children_.shut_down();
+    // A role that was killed could not remove its socket.
+    std::error_code gone;
+    for (const Role& role : roles_) {
+      const Outcome<int> served = connect_local(role.socket);  // by other hands than ours: not ours to remove
+      if (served) ::close(served.value());
+      if (role.wanted && !served) std::filesystem::remove(role.socket, gone);
+    }
+    if (role_of("node")->wanted) std::filesystem::remove(setup_.state.workers_socket(), gone);
     // The lock's file stays: removed, two others could each hold a lock on "it".
   }
 

@@ -1,4 +1,5 @@
-// code_of.hpp: an outcome's error number, Errc{} when all went well: a test that expected an error then fails, not aborts.
+// code_of.hpp: an outcome's error number, Errc{} when all went well: a test that expected an error then fails, not
+// aborts.
 #pragma once
 
 #include "gearbox/base/outcome.hpp"

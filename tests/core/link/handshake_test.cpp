@@ -4,9 +4,9 @@
 #include <iostream>
 #include <iterator>
 
-#include "gearbox/link/secure_channel.hpp"
 #include "core/link/channel_pair.hpp"
 #include "core/link/code_of.hpp"
+#include "gearbox/link/secure_channel.hpp"
 
 namespace gearbox::link {
 namespace {
@@ -14,7 +14,8 @@ namespace {
 TEST(Handshake, BothSidesAgreeAndRecordsPassBothWays) {
   const ChannelKeys keys = make_channel_keys();
   ChannelPair pair = connect(keys);
-  EXPECT_EQ(Bytes(pair.client.h().begin(), pair.client.h().end()), Bytes(pair.server.h().begin(), pair.server.h().end()));
+  EXPECT_EQ(Bytes(pair.client.h().begin(), pair.client.h().end()),
+            Bytes(pair.server.h().begin(), pair.server.h().end()));
   EXPECT_EQ(pass(pair.client, pair.server, "up"), "up");
   EXPECT_EQ(pass(pair.server, pair.client, "down"), "down");
   EXPECT_EQ(pass(pair.client, pair.server, ""), "");
@@ -156,8 +157,9 @@ TEST(Handshake, TheCasesOfOtherProtocolsAreRefused) {
     std::cout << "NOT RUN: no cases at " << folder << '\n';
     GTEST_SKIP();
   }
-  for (const char* name : {"http_on_our_port", "tls_hello_on_our_port", "len_u32le_0", "len_u32le_1", "len_u32le_7fffffff",
-                           "len_u32le_80000000", "len_u32le_ffffffff", "len_u64le_1TiB", "three_of_four_length_bytes"}) {
+  for (const char* name :
+       {"http_on_our_port", "tls_hello_on_our_port", "len_u32le_0", "len_u32le_1", "len_u32le_7fffffff",
+        "len_u32le_80000000", "len_u32le_ffffffff", "len_u64le_1TiB", "three_of_four_length_bytes"}) {
     std::ifstream file(folder + "/c74_" + name + ".bin", std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     ASSERT_FALSE(bytes.empty()) << name;

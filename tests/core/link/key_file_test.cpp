@@ -7,8 +7,8 @@
 #include <sstream>
 #include <thread>
 
-#include "gearbox/link/keys.hpp"
 #include "core/link/code_of.hpp"
+#include "gearbox/link/keys.hpp"
 
 namespace gearbox::link {
 namespace {
@@ -66,8 +66,8 @@ TEST_F(KeyFile, ABadFileIsRefusedAndKept) {
   const std::string good = content();
   std::string flipped = good;
   flipped[good.find("secret ") + 9] = good[good.find("secret ") + 9] == '0' ? '1' : '0';
-  for (const std::string& bad : {std::string(), good.substr(0, good.size() - 1), good.substr(0, 30), good + "x", flipped,
-                                 std::string(good.size(), '\0'), std::string(2000, 'a')}) {
+  for (const std::string& bad : {std::string(), good.substr(0, good.size() - 1), good.substr(0, 30), good + "x",
+                                 flipped, std::string(good.size(), '\0'), std::string(2000, 'a')}) {
     write(bad);
     const auto outcome = load_or_make_channel_keys(file_);
     ASSERT_FALSE(outcome.has_value()) << bad;
@@ -110,7 +110,9 @@ TEST_F(KeyFile, OfSeveralFirstStartsAtOnceAllUseTheSameKey) {
   for (const auto& key : found) EXPECT_EQ(key, found[0]);
 }
 
-TEST(Keys, RequestIdsDiffer) { EXPECT_NE(random_request_id(), random_request_id()); }
+TEST(Keys, RequestIdsDiffer) {
+  EXPECT_NE(random_request_id(), random_request_id());
+}
 
 }  // namespace
 }  // namespace gearbox::link

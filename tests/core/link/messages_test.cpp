@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "gearbox/wire/frame.hpp"
 #include "core/link/code_of.hpp"
+#include "gearbox/wire/frame.hpp"
 
 namespace gearbox::wire {
 namespace {
@@ -25,7 +25,8 @@ Submit any_submit() {
 }
 
 TEST(Messages, EachComesBackAsItWas) {
-  Hello hello{.role = "device", .user = "ada", .key = {}, .signature = "ab", .ticket = "t.s", .agent = "x \"1\" \\ \n\x01 é"};
+  Hello hello{
+      .role = "device", .user = "ada", .key = {}, .signature = "ab", .ticket = "t.s", .agent = "x \"1\" \\ \n\x01 é"};
   hello.key.bytes.fill(std::byte{0x5A});
   EXPECT_EQ(to_json(parse<Hello>(to_json(hello)).value()), to_json(hello));
   EXPECT_EQ(parse<Hello>(to_json(hello)).value().agent, hello.agent);
@@ -38,7 +39,8 @@ TEST(Messages, EachComesBackAsItWas) {
   const Enrol enrol{.user = "ada", .password = "pass wörd", .device = "pi", .key = hello.key, .signature = "00"};
   EXPECT_EQ(to_json(parse<Enrol>(to_json(enrol)).value()), to_json(enrol));
 
-  const Located located{.node = "n1", .addresses = {"tcp://a:1", "tcp://[::1]:2"}, .node_key = "aa", .ticket = "t", .ticket_ttl_ms = 9};
+  const Located located{
+      .node = "n1", .addresses = {"tcp://a:1", "tcp://[::1]:2"}, .node_key = "aa", .ticket = "t", .ticket_ttl_ms = 9};
   EXPECT_EQ(to_json(parse<Located>(to_json(located)).value()), to_json(located));
   EXPECT_EQ(parse<Locate>(to_json(Locate{"read-text"})).value().task, "read-text");
 
@@ -111,7 +113,8 @@ TEST(Messages, ListsHaveLimits) {
   };
   EXPECT_TRUE(parse<Submit>(many("{\"inputs\":[", "{}", 64, "]}")).has_value());
   expect_refused(parse<Submit>(many("{\"inputs\":[", "{}", 65, "]}")), "inputs");
-  expect_refused(parse<Submit>(many("{\"inputs\":[{\"tensor\":{\"shape\":[", "1", 9, "]}}]}")), "inputs[0].tensor.shape");
+  expect_refused(parse<Submit>(many("{\"inputs\":[{\"tensor\":{\"shape\":[", "1", 9, "]}}]}")),
+                 "inputs[0].tensor.shape");
   EXPECT_FALSE(parse<Enrol>("{\"password\":\"" + std::string(1025, 'x') + "\"}").has_value());
 }
 
@@ -121,9 +124,10 @@ std::string nested(std::size_t depth) {  // an object whose deepest array lies `
 
 TEST(Messages, WhatIsNoBoundedJsonObjectIsRefused) {
   for (const std::string& text :
-       {std::string(), std::string("[]"), std::string("1"), std::string("{"), std::string("{\"a\":1}x"), std::string("{\"a\":1,}"),
-        std::string("{\"a\":\"\xFF\xFE\"}"), std::string("{\"task\":\"\xED\xA0\x80\"}"), std::string("{\"a\":NaN}"),
-        std::string("{\"a\":\"\x01\"}"), std::string("{\"a\":1}\0", 8), std::string(40000, '['), nested(18)}) {
+       {std::string(), std::string("[]"), std::string("1"), std::string("{"), std::string("{\"a\":1}x"),
+        std::string("{\"a\":1,}"), std::string("{\"a\":\"\xFF\xFE\"}"), std::string("{\"task\":\"\xED\xA0\x80\"}"),
+        std::string("{\"a\":NaN}"), std::string("{\"a\":\"\x01\"}"), std::string("{\"a\":1}\0", 8),
+        std::string(40000, '['), nested(18)}) {
     const auto outcome = parse<Locate>(text);
     ASSERT_FALSE(outcome.has_value()) << text.substr(0, 40);
     EXPECT_EQ(code_of(outcome), Errc::bad_frame);

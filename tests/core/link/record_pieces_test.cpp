@@ -8,10 +8,10 @@
 #include <iterator>
 #include <random>
 
+#include "core/link/code_of.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/link/keys.hpp"
 #include "link/bytes_cast.hpp"
-#include "core/link/code_of.hpp"
 
 namespace gearbox::link {
 namespace {
@@ -33,7 +33,8 @@ Bytes seal_in_pieces(Stream& stream, ByteView plain, ByteView additional, unsign
   return record;
 }
 
-Outcome<Bytes> open_in_pieces(Stream& stream, ByteView record, ByteView additional, unsigned char& tag, std::mt19937& random) {
+Outcome<Bytes> open_in_pieces(Stream& stream, ByteView record, ByteView additional, unsigned char& tag,
+                              std::mt19937& random) {
   Bytes plain(record.size() - 17);
   RecordPieces pieces(stream, additional);
   pieces.open_head(record[0]);
@@ -68,8 +69,8 @@ TEST(RecordPieces, AreThoseOfLibsodiumBitForBit) {
     fill_random(additional);
     const unsigned char tag = kTags[random() % kTags.size()];
     Bytes expected(plain.size() + 17);
-    crypto_secretstream_xchacha20poly1305_push(&whole, raw(expected), nullptr, raw(plain), plain.size(), raw(additional),
-                                               additional.size(), tag);
+    crypto_secretstream_xchacha20poly1305_push(&whole, raw(expected), nullptr, raw(plain), plain.size(),
+                                               raw(additional), additional.size(), tag);
     ASSERT_EQ(seal_in_pieces(pieces, plain, additional, tag, random), expected) << "round " << round;
     unsigned char found = 99;
     const auto opened = open_in_pieces(reading, expected, additional, found, random);
@@ -79,7 +80,8 @@ TEST(RecordPieces, AreThoseOfLibsodiumBitForBit) {
   }
 }
 
-/// Reads a container of the cases by the rules that hold for our streams: whole records in order, an end mark, nothing after.
+/// Reads a container of the cases by the rules that hold for our streams: whole records in order, an end mark, nothing
+/// after.
 Outcome<std::size_t> read_container(ByteView bytes, ByteView key) {
   std::mt19937 random(1);
   if (bytes.size() < 24) return Error{Errc::short_frame, {}};

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/link/channel_pair.hpp"
-#include "gearbox/link/login.hpp"
 #include "core/link/code_of.hpp"
+#include "gearbox/link/login.hpp"
 
 namespace gearbox::link {
 namespace {
@@ -81,9 +81,9 @@ TEST_F(TicketTest, IsRefusedWithAnyDigitChanged) {
 }
 
 TEST_F(TicketTest, IsRefusedWhenItHasNoTicketsShape) {
-  for (const std::string& text : {std::string(), std::string("."), std::string("7b7d"), std::string("7b7d."), std::string("7b.zz"),
-                                  std::string("7b7d.") + std::string(128, '0'), std::string(100'000, '0'),
-                                  sign_ticket(central_, ticket_) + "00"}) {
+  for (const std::string& text : {std::string(), std::string("."), std::string("7b7d"), std::string("7b7d."),
+                                  std::string("7b.zz"), std::string("7b7d.") + std::string(128, '0'),
+                                  std::string(100'000, '0'), sign_ticket(central_, ticket_) + "00"}) {
     EXPECT_EQ(refusal(text, against()), Errc::bad_ticket) << text.substr(0, 20);
   }
 }

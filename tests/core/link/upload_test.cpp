@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "gearbox/wire/frame.hpp"
 #include "core/link/code_of.hpp"
+#include "gearbox/wire/frame.hpp"
 
 namespace gearbox::link {
 namespace {

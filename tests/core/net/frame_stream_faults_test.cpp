@@ -30,8 +30,9 @@ class FrameStreamFaults : public StreamFixture {
     return result;
   }
   Outcome<void> accept_from(ByteView says, bool then_shut) {
-    return after_saying(says, then_shut,
-                        [this](Stream server, Outcome<void>& result) { return accept(std::move(server), keys_, result); });
+    return after_saying(says, then_shut, [this](Stream server, Outcome<void>& result) {
+      return accept(std::move(server), keys_, result);
+    });
   }
   static asio::awaitable<void> accept(Stream server, const link::ChannelKeys& keys, Outcome<void>& result) {
     result = co_await FrameStream::accept_sealed(server, keys, kSoon);
@@ -78,8 +79,8 @@ TEST_F(FrameStreamFaults, AHelloCutAnywhereEndsTheHandshake) {
 }
 
 TEST_F(FrameStreamFaults, AClientSeesThatTheServerSpeaksAnotherProtocol) {
-  for (const std::string_view says : {std::string_view("HTTP/1.1 400 Bad Request\r\n"), std::string_view("\x15\x03\x01\0\2", 5),
-                                      std::string_view("220 mail\r\n")}) {
+  for (const std::string_view says : {std::string_view("HTTP/1.1 400 Bad Request\r\n"),
+                                      std::string_view("\x15\x03\x01\0\2", 5), std::string_view("220 mail\r\n")}) {
     const Outcome<void> result = after_saying(view_of(says), false, [this](Stream client, Outcome<void>& outcome) {
       return connect(std::move(client), keys_.public_key, outcome);
     });
@@ -94,7 +95,8 @@ TEST_F(FrameStreamFaults, AWrongServerKeyIsToldByTheClient) {
   Stream server = adopt(b);
   Outcome<void> connected = done();
   Outcome<void> accepted = done();
-  const auto connect_then_close = [](Stream stream, std::array<std::byte, 32> key, Outcome<void>& result) -> asio::awaitable<void> {
+  const auto connect_then_close = [](Stream stream, std::array<std::byte, 32> key,
+                                     Outcome<void>& result) -> asio::awaitable<void> {
     result = co_await FrameStream::connect_sealed(stream, key, kSoon);
     stream->close();
   };
@@ -219,7 +221,8 @@ TEST_F(HandPlayed, AnEndWithoutItsMarkIsACut) {
 
 TEST_F(HandPlayed, FlippedRepeatedAndSwappedBytesEndTheStream) {
   const std::size_t size = frame("payload").size();
-  for (const std::size_t flip : {std::size_t{0}, std::size_t{40}, std::size_t{80}, std::size_t{81}, std::size_t{84}, size - 1}) {
+  for (const std::size_t flip :
+       {std::size_t{0}, std::size_t{40}, std::size_t{80}, std::size_t{81}, std::size_t{84}, size - 1}) {
     TearDown();
     SetUp();
     Bytes bytes = frame("payload");

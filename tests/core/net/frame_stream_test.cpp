@@ -12,7 +12,9 @@ struct Wire {
   bool sealed;
   bool tcp;
 };
-void PrintTo(const Wire& wire, std::ostream* out) { *out << wire.name; }
+void PrintTo(const Wire& wire, std::ostream* out) {
+  *out << wire.name;
+}
 
 class FrameStreamOn : public StreamFixture, public testing::WithParamInterface<Wire> {
  protected:
@@ -115,7 +117,8 @@ TEST_P(FrameStreamOn, ASkippedOrForgottenBodyLeavesTheNextFrameWhole) {
     EXPECT_TRUE(skipped.has_value());
     Outcome<void> second = done();
     Outcome<wire::Frame> next = Error{Errc::internal, "not read"};
-    run(write(client, {}, "two", payload, written), write(client, {}, "three", payload, second), forget_one(server, next));
+    run(write(client, {}, "two", payload, written), write(client, {}, "three", payload, second),
+        forget_one(server, next));
     ASSERT_TRUE(next.has_value()) << describe(next.error());
     EXPECT_EQ(next.value().json, "three");
     EXPECT_EQ(next.value().payload, payload);

@@ -1,13 +1,14 @@
-// stream_fixture.hpp: one io_context, pairs of connected sockets, and a way to run coroutines to their end within a deadline.
+// stream_fixture.hpp: one io_context, pairs of connected sockets, and a way to run coroutines to their end within a
+// deadline.
 #pragma once
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 
 #include <array>
 #include <exception>
@@ -21,8 +22,9 @@
 
 namespace gearbox::net {
 
-inline constexpr milliseconds kSoon{5000};   // what must happen happens within this; a test that works never waits for it
-inline constexpr milliseconds kShort{30};    // for timeouts that a test wants to see
+inline constexpr milliseconds kSoon{
+    5000};                                 // what must happen happens within this; a test that works never waits for it
+inline constexpr milliseconds kShort{30};  // for timeouts that a test wants to see
 
 class StreamFixture : public testing::Test {
  protected:

@@ -1,4 +1,5 @@
-// login.hpp: how an identity is proven on a fresh channel: a signature over the channel's h, made and checked here only.
+// login.hpp: how an identity is proven on a fresh channel: a signature over the channel's h, made and checked here
+// only.
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace gearbox::link {
 
-/// Sets `hello.key` and `hello.signature`: Ed25519 over "gearbox hello 1" ‖ 0 ‖ hello.role ‖ h. `h` is SecureChannel::h().
+/// Sets `hello.key` and `hello.signature`: Ed25519 over "gearbox hello 1" ‖ 0 ‖ hello.role ‖ h. `h` is
+/// SecureChannel::h().
 void sign_hello(const SigningKeys& keys, ByteView h, wire::Hello& hello);
 /// Errors: auth_failed. It proves the key only: whether that key is known is for the caller to say.
 Outcome<void> check_hello(const wire::Hello& hello, ByteView h);
