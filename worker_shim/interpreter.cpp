@@ -73,11 +73,14 @@ std::string version_from_running(const fs::path& python) {
 
 Error python_error(const Environment& environment, const PyStatus& status) {
   return Error{Errc::not_found, "environment '" + environment.name + "': Python does not start from " +
-                                    environment.python.string() + ": " + (status.err_msg != nullptr ? status.err_msg : "?")};
+                                    environment.python.string() + ": " +
+                                    (status.err_msg != nullptr ? status.err_msg : "?")};
 }
 
 /// Absolute, but with links kept: a venv's python is a link, and its own place is what makes it the venv's.
-fs::path absolute_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+fs::path absolute_path(const fs::path& path) {
+  return fs::absolute(path).lexically_normal();
+}
 
 }  // namespace
 
@@ -85,13 +88,14 @@ Outcome<void> check_environment(const Environment& environment) {
   const fs::path python = absolute_path(environment.python);
   if (::access(python.c_str(), X_OK) != 0) {
     return Error{Errc::not_found, "environment '" + environment.name + "' is missing: " + python.string() + ": " +
-                                      std::strerror(errno) + " (make it with scripts/make-env " + environment.name + " " +
-                                      python.parent_path().parent_path().string() + ")"};
+                                      std::strerror(errno) + " (make it with scripts/make-env " + environment.name +
+                                      " " + python.parent_path().parent_path().string() + ")"};
   }
   std::string version = version_from_venv(python);
   if (version.empty()) version = version_from_running(python);
   if (version.empty()) {
-    return Error{Errc::not_found, "environment '" + environment.name + "': " + python.string() + " is no working Python"};
+    return Error{Errc::not_found,
+                 "environment '" + environment.name + "': " + python.string() + " is no working Python"};
   }
   if (version != kOurVersion && !version.starts_with(kOurVersion + ".")) {
     return Error{Errc::unsupported_version, "environment '" + environment.name + "' has Python " + version +
@@ -114,7 +118,8 @@ Outcome<fs::path> helper_folder() {
   const fs::path self = fs::read_symlink("/proc/self/exe", failed);
   const fs::path folder = self.parent_path().parent_path() / "lib/gearbox/python";
   if (failed || !fs::exists(folder / "gearbox_worker/__init__.py", failed)) {
-    return Error{Errc::not_found, "the shim's Python side is not at " + folder.string() + ": the installation is incomplete"};
+    return Error{Errc::not_found,
+                 "the shim's Python side is not at " + folder.string() + ": the installation is incomplete"};
   }
   return folder;
 }
@@ -128,11 +133,11 @@ Outcome<void> start_python(const Environment& environment, const std::vector<fs:
 
   PyConfig config;
   PyConfig_InitIsolatedConfig(&config);
-  config.site_import = 1;          // the environment's site-packages
+  config.site_import = 1;  // the environment's site-packages
   config.user_site_directory = 0;
   config.install_signal_handlers = 0;
-  config.buffered_stdio = 0;       // a killed worker's last words reach the log
-  config.write_bytecode = 0;       // no __pycache__ inside a configuration folder that is being watched
+  config.buffered_stdio = 0;  // a killed worker's last words reach the log
+  config.write_bytecode = 0;  // no __pycache__ inside a configuration folder that is being watched
   const std::string python = absolute_path(environment.python).string();
   for (wchar_t** place : {&config.executable, &config.program_name}) {
     if (PyStatus_Exception(status) == 0) status = PyConfig_SetBytesString(&config, place, python.c_str());

@@ -11,12 +11,12 @@
 namespace gearbox::shim {
 
 struct Environment {
-  std::string name;               // for messages
-  std::filesystem::path python;   // the environment's interpreter
+  std::string name;              // for messages
+  std::filesystem::path python;  // the environment's interpreter
 };
 
-/// Looks at the environment without running it, where that is enough: is its python there, and of the version this program
-/// is built for? Errors: not_found, unsupported_version; both say what to do.
+/// Looks at the environment without running it, where that is enough: is its python there, and of the version this
+/// program is built for? Errors: not_found, unsupported_version; both say what to do.
 Outcome<void> check_environment(const Environment& environment);
 
 /// OMP_NUM_THREADS and its kin: numeric libraries read them once, when they are loaded. Before start_python().

@@ -1,5 +1,5 @@
-// worker_shim: one process, one model, one Python environment. From top to bottom: the command line, the record, Python, the
-// model, the node.
+// worker_shim: one process, one model, one Python environment. From top to bottom: the command line, the record,
+// Python, the model, the node.
 #include <pybind11/pybind11.h>
 
 #include <cstdio>

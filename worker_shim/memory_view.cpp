@@ -6,16 +6,15 @@ namespace gearbox::shim {
 namespace {
 
 struct Lent {
-  PyObject_HEAD
-  void* data;
+  PyObject_HEAD void* data;
   Py_ssize_t bytes;
   int read_only;
   bool revoked;
-  PyObject* owner;   // keeps the memory of a copy; null when the memory is the arena's
+  PyObject* owner;  // keeps the memory of a copy; null when the memory is the arena's
 };
 
-PyTypeObject* g_type = nullptr;      // one interpreter for each process, never finalised
-std::byte g_nothing[1] = {};         // an empty tensor still needs an address
+PyTypeObject* g_type = nullptr;  // one interpreter for each process, never finalised
+std::byte g_nothing[1] = {};     // an empty tensor still needs an address
 
 int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
   auto* const lent = reinterpret_cast<Lent*>(self);
@@ -62,16 +61,22 @@ bool MemoryView::ready() {
   return g_type != nullptr;
 }
 
-pybind11::object MemoryView::over(ByteView bytes) { return make(bytes.data(), bytes.size(), 1, nullptr); }
-pybind11::object MemoryView::over(ByteSpan bytes) { return make(bytes.data(), bytes.size(), 0, nullptr); }
+pybind11::object MemoryView::over(ByteView bytes) {
+  return make(bytes.data(), bytes.size(), 1, nullptr);
+}
+pybind11::object MemoryView::over(ByteSpan bytes) {
+  return make(bytes.data(), bytes.size(), 0, nullptr);
+}
 
 pybind11::object MemoryView::copy_of(ByteView bytes) {
-  PyObject* const owner = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
-                                                    static_cast<Py_ssize_t>(bytes.size()));
+  PyObject* const owner =
+      PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()), static_cast<Py_ssize_t>(bytes.size()));
   if (owner == nullptr) throw pybind11::error_already_set();
   return make(reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(owner)), bytes.size(), 1, owner);
 }
 
-void MemoryView::revoke(const pybind11::object& view) { reinterpret_cast<Lent*>(view.ptr())->revoked = true; }
+void MemoryView::revoke(const pybind11::object& view) {
+  reinterpret_cast<Lent*>(view.ptr())->revoked = true;
+}
 
 }  // namespace gearbox::shim

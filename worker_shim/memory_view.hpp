@@ -7,8 +7,8 @@
 
 namespace gearbox::shim {
 
-/// Everything here needs the GIL. An array made over a view keeps it as its base, slices of the array too, so the view's
-/// reference count tells who can still reach the memory.
+/// Everything here needs the GIL. An array made over a view keeps it as its base, slices of the array too, so the
+/// view's reference count tells who can still reach the memory.
 class MemoryView {
  public:
   /// Makes the Python type; once per process. False with a Python error set.
@@ -16,8 +16,8 @@ class MemoryView {
 
   /// A view of `bytes`, which must live until revoke() and, if held() is true then, until this process ends.
   /// Throws pybind11::error_already_set.
-  static pybind11::object over(ByteView bytes);      // read-only
-  static pybind11::object over(ByteSpan bytes);      // writable
+  static pybind11::object over(ByteView bytes);  // read-only
+  static pybind11::object over(ByteSpan bytes);  // writable
   /// A read-only view of memory that it owns: may be kept for ever.
   static pybind11::object copy_of(ByteView bytes);
 

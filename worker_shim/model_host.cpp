@@ -24,7 +24,7 @@ struct ModelHost::Item {
 
 namespace {
 
-constexpr std::size_t kMostHeld = 8;          // views remembered to keep their mappings; more are only counted
+constexpr std::size_t kMostHeld = 8;  // views remembered to keep their mappings; more are only counted
 constexpr std::size_t kCopyWithoutGil = 64 * 1024;
 
 py::tuple shape_of(const std::vector<std::int64_t>& shape) {
@@ -66,7 +66,8 @@ Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::stri
       const auto number = wire::dtype_from(std::string_view(name.cast<std::string>()));
       if (number) host->dtypes_.at(static_cast<std::size_t>(*number)) = numpy.attr("dtype")(code);
     }
-    host->model_ = host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
+    host->model_ =
+        host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
     host->infer_ = host->model_.attr("infer");
     for (const model::TensorDecl& input : record.inputs) host->names_[input.name] = py::str(input.name);
   } catch (py::error_already_set& raised) {
@@ -122,7 +123,8 @@ Outcome<py::object> ModelHost::build_item(const shm::Call& call) {
   }
   if (item.size() != record_.inputs.size()) {
     for (const model::TensorDecl& declared : record_.inputs) {
-      if (!item.contains(names_.at(declared.name))) return Error{Errc::bad_input, "input '" + declared.name + "' is missing"};
+      if (!item.contains(names_.at(declared.name)))
+        return Error{Errc::bad_input, "input '" + declared.name + "' is missing"};
     }
   }
   return py::object(std::move(item));
@@ -157,8 +159,8 @@ void ModelHost::infer(std::vector<Item*>& items) {
     const Failure told = describe_exception(raised, helpers_);
     state = told.error();
     std::fprintf(stderr, "worker_shim: model=%s %s failed: %s%s%s\n", record_.name.c_str(),
-                 items.size() == 1 ? "call" : "batch", escaped(told.reason, 1000).c_str(), told.where.empty() ? "" : " at ",
-                 told.where.c_str());
+                 items.size() == 1 ? "call" : "batch", escaped(told.reason, 1000).c_str(),
+                 told.where.empty() ? "" : " at ", told.where.c_str());
   }
   Watchdog::busy(false);
   const std::chrono::nanoseconds run = Clock::now() - before;
@@ -178,14 +180,16 @@ void ModelHost::infer(std::vector<Item*>& items) {
   }
   const bool list = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
   if (!list || py::len(given) != items.size()) {
-    const std::string what = list ? "a list of " + std::to_string(py::len(given)) : std::string(Py_TYPE(given.ptr())->tp_name);
+    const std::string what =
+        list ? "a list of " + std::to_string(py::len(given)) : std::string(Py_TYPE(given.ptr())->tp_name);
     const Error wrong{Errc::bad_result, "infer() gave " + what + " for a batch of " + std::to_string(items.size()) +
                                             ", not a list of as many dicts"};
     for (Item* item : items) item->state = wrong;
     return;
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const py::object one = py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(i)));
+    const py::object one =
+        py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(i)));
     if (PyExceptionInstance_Check(one.ptr())) {
       items[i]->state = describe_exception(py::handle(one), helpers_).error();
     } else {
@@ -256,10 +260,11 @@ void ModelHost::take_back_views() {
   if (kept == 0) return;
   // Whatever is in those arrays may change under the model's hands; from now on it gets memory of its own.
   copy_inputs_ = true;
-  std::fprintf(stderr,
-               "worker_shim: model=%s keeps %zu arrays of an answered call; their contents may change: it must copy what it "
-               "keeps. Inputs are copied for it from now on.\n",
-               record_.name.c_str(), kept);
+  std::fprintf(
+      stderr,
+      "worker_shim: model=%s keeps %zu arrays of an answered call; their contents may change: it must copy what it "
+      "keeps. Inputs are copied for it from now on.\n",
+      record_.name.c_str(), kept);
 }
 
 ByteSpan ModelHost::reserve(std::size_t item, std::size_t bytes) {

@@ -16,15 +16,17 @@
 
 namespace gearbox::shim {
 
-/// Used by the thread that started Python, with the GIL held except where said. Never destroyed: Python is not finalised.
+/// Used by the thread that started Python, with the GIL held except where said. Never destroyed: Python is not
+/// finalised.
 class ModelHost {
  public:
   /// Imports model.py and calls load(). `threads` is what the numeric libraries were told.
   /// Errors: model_failed, with the last line of what Python raised (SystemExit too).
   static Outcome<ModelHost*> load(const model::Record& record, const std::string& device, std::uint32_t threads);
 
-  /// Runs `calls` as one batch and answers each through `endpoint`. When infer() raises for more than one, they are run one
-  /// by one, so that one bad request does not fail its neighbours. Calls whose time is up are answered without being run.
+  /// Runs `calls` as one batch and answers each through `endpoint`. When infer() raises for more than one, they are run
+  /// one by one, so that one bad request does not fail its neighbours. Calls whose time is up are answered without
+  /// being run.
   void run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls);
 
   /// Does the model hold memory of calls that have been answered? Then the mappings must stay until the process ends.
@@ -39,7 +41,7 @@ class ModelHost {
   void lent(pybind11::object view) { lent_.push_back(std::move(view)); }
 
  private:
-  struct Item;   // one call of a batch and what is known of it
+  struct Item;  // one call of a batch and what is known of it
   ModelHost() = default;
 
   Outcome<pybind11::object> build_item(const shm::Call& call);
@@ -52,13 +54,13 @@ class ModelHost {
 
   model::Record record_;
   pybind11::object model_, infer_, helpers_, ndarray_;
-  std::array<pybind11::object, 14> dtypes_;            // by wire::DType
-  std::map<std::string, pybind11::object> names_;      // input names as Python text, made once
-  std::vector<pybind11::object> lent_;                 // views that the batch under way was given
-  std::vector<pybind11::object> held_;                 // views that a model kept although their call was answered
-  bool copy_inputs_ = false;                           // once a model was seen keeping views
-  shm::WorkerEndpoint* endpoint_ = nullptr;            // of the batch under way
-  std::vector<Item*> running_;                         // the batch under way, in the model's order
+  std::array<pybind11::object, 14> dtypes_;        // by wire::DType
+  std::map<std::string, pybind11::object> names_;  // input names as Python text, made once
+  std::vector<pybind11::object> lent_;             // views that the batch under way was given
+  std::vector<pybind11::object> held_;             // views that a model kept although their call was answered
+  bool copy_inputs_ = false;                       // once a model was seen keeping views
+  shm::WorkerEndpoint* endpoint_ = nullptr;        // of the batch under way
+  std::vector<Item*> running_;                     // the batch under way, in the model's order
 };
 
 }  // namespace gearbox::shim

@@ -11,11 +11,11 @@ namespace gearbox::shim {
 
 /// Documented in --help; the supervisor and people read them.
 enum class ExitCode : int {
-  told_to_stop = 0,         // SIGTERM, the node said so, or the node is gone for good
-  failed = 1,               // the ring is broken, or a call ran into its limit with no node to answer to
+  told_to_stop = 0,  // SIGTERM, the node said so, or the node is gone for good
+  failed = 1,        // the ring is broken, or a call ran into its limit with no node to answer to
   usage = 2,
-  cannot_load = 3,          // the record is wrong, or the model raised, exited or overran its time while loading
-  no_environment = 4,       // the Python is missing, or is of another version than this shim is built for
+  cannot_load = 3,     // the record is wrong, or the model raised, exited or overran its time while loading
+  no_environment = 4,  // the Python is missing, or is of another version than this shim is built for
 };
 
 struct Options {
@@ -24,8 +24,8 @@ struct Options {
   std::filesystem::path python;  // the environment's interpreter
   std::filesystem::path node;    // the node's workers socket
   std::uint32_t slot = 0;
-  std::uint32_t threads = 0;     // 0: as the record says
-  std::string device;            // "", "cpu", "cuda:0"
+  std::uint32_t threads = 0;  // 0: as the record says
+  std::string device;         // "", "cpu", "cuda:0"
   std::chrono::milliseconds reattach{5000};
 };
 

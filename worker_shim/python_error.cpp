@@ -14,14 +14,17 @@ std::string& model_folder() {
 
 }  // namespace
 
-void set_model_folder(std::string folder) { model_folder() = std::move(folder); }
+void set_model_folder(std::string folder) {
+  model_folder() = std::move(folder);
+}
 
 Failure describe_exception(const py::handle& exception, const py::handle& helpers) {
   try {
     const py::tuple told = helpers.attr("failure")(exception, model_folder());
     return Failure{static_cast<Errc>(told[0].cast<int>()), told[1].cast<std::string>(), told[2].cast<std::string>()};
   } catch (py::error_already_set&) {
-    return Failure{Errc::model_failed, std::string(Py_TYPE(exception.ptr())->tp_name) + " (it cannot be described)", {}};
+    return Failure{
+        Errc::model_failed, std::string(Py_TYPE(exception.ptr())->tp_name) + " (it cannot be described)", {}};
   }
 }
 

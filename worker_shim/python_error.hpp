@@ -11,12 +11,13 @@ namespace gearbox::shim {
 
 struct Failure {
   Errc code = Errc::model_failed;
-  std::string reason;   // "ValueError: no such thing"
-  std::string where;    // "model.py:42", or empty
+  std::string reason;  // "ValueError: no such thing"
+  std::string where;   // "model.py:42", or empty
   Error error() const { return Error{code, reason}; }
 };
 
-/// `helpers` is the module gearbox_worker._host. Never throws; every exception counts, SystemExit and KeyboardInterrupt too.
+/// `helpers` is the module gearbox_worker._host. Never throws; every exception counts, SystemExit and KeyboardInterrupt
+/// too.
 Failure describe_exception(pybind11::error_already_set& raised, const pybind11::handle& helpers);
 /// The same for an exception object that was returned instead of raised.
 Failure describe_exception(const pybind11::handle& exception, const pybind11::handle& helpers);

@@ -11,8 +11,8 @@ namespace py = pybind11;
 
 ModelHost* g_host = nullptr;  // a module function has no other way to its process; set once
 
-/// numpy.empty(shape, dtype) inside the grant of the batch's `item`, so that the answer is not copied once more; ordinary
-/// memory where the grant has no room, or when no call is running.
+/// numpy.empty(shape, dtype) inside the grant of the batch's `item`, so that the answer is not copied once more;
+/// ordinary memory where the grant has no room, or when no call is running.
 py::object empty(const py::object& shape, const py::object& dtype, std::size_t item) {
   const py::object numpy = py::module_::import("numpy");
   const py::object type = numpy.attr("dtype")(dtype);
@@ -40,9 +40,10 @@ PyObject* make_module() {
   static py::module_::module_def definition;
   try {
     py::module_ module = py::module_::create_extension_module("_gearbox_worker", nullptr, &definition);
-    module.def("empty", &empty, py::arg("shape"), py::arg("dtype"), py::arg("item") = 0,
-               "An array for an output of the batch's `item`, in shared memory where there is room: it must be returned by "
-               "this call of infer() and not be kept.");
+    module.def(
+        "empty", &empty, py::arg("shape"), py::arg("dtype"), py::arg("item") = 0,
+        "An array for an output of the batch's `item`, in shared memory where there is room: it must be returned by "
+        "this call of infer() and not be kept.");
     return module.release().ptr();
   } catch (py::error_already_set& raised) {
     raised.restore();
@@ -59,6 +60,8 @@ Outcome<void> register_python_module() {
   return done();
 }
 
-void serve_python_module(ModelHost* host) { g_host = host; }
+void serve_python_module(ModelHost* host) {
+  g_host = host;
+}
 
 }  // namespace gearbox::shim

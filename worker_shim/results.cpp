@@ -5,8 +5,8 @@
 #include <cstring>
 #include <optional>
 
-#include "python_error.hpp"
 #include "gearbox/base/text.hpp"
+#include "python_error.hpp"
 
 namespace gearbox::shim {
 namespace {
@@ -21,15 +21,28 @@ std::optional<DType> dtype_of(const char* format, Py_ssize_t bytes) {
   if (*format == '@' || *format == '=' || *format == '<') ++format;
   if (format[0] == '\0' || format[1] != '\0') return std::nullopt;
   switch (*format) {
-    case '?': return DType::boolean;
-    case 'e': return DType::fp16;
-    case 'f': return DType::fp32;
-    case 'd': return DType::fp64;
-    case 'b': case 'h': case 'i': case 'l': case 'q':
+    case '?':
+      return DType::boolean;
+    case 'e':
+      return DType::fp16;
+    case 'f':
+      return DType::fp32;
+    case 'd':
+      return DType::fp64;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
       return bytes == 1 ? DType::int8 : bytes == 2 ? DType::int16 : bytes == 4 ? DType::int32 : DType::int64;
-    case 'B': case 'H': case 'I': case 'L': case 'Q':
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
       return bytes == 1 ? DType::uint8 : bytes == 2 ? DType::uint16 : bytes == 4 ? DType::uint32 : DType::uint64;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -37,7 +50,9 @@ Error bad(const TensorDecl& declared, const std::string& what) {
   return Error{Errc::bad_result, "output '" + declared.name + "': " + what};
 }
 
-std::string type_name(py::handle value) { return Py_TYPE(value.ptr())->tp_name; }
+std::string type_name(py::handle value) {
+  return Py_TYPE(value.ptr())->tp_name;
+}
 
 /// One element of a BYTES tensor: u32le length, bytes.
 void append_element(std::string& to, std::string_view element) {
@@ -75,7 +90,8 @@ Results::~Results() {
 
 Outcome<void> Results::take(const model::Record& record, const py::handle& helpers, const py::handle& item) {
   if (PyDict_Check(item.ptr()) == 0) {
-    return Error{Errc::bad_result, "infer() gave " + type_name(item) + " for one item of the batch, not a dict of outputs"};
+    return Error{Errc::bad_result,
+                 "infer() gave " + type_name(item) + " for one item of the batch, not a dict of outputs"};
   }
   try {
     for (const TensorDecl& declared : record.outputs) {
@@ -92,7 +108,8 @@ Outcome<void> Results::take(const model::Record& record, const py::handle& helpe
       }
       const Py_ssize_t count = PySequence_Fast_GET_SIZE(list.ptr());
       for (Py_ssize_t i = 0; i < count; ++i) {
-        BOOST_OUTCOME_TRY(add(declared, helpers, PySequence_Fast_GET_ITEM(list.ptr(), i), static_cast<std::uint32_t>(i)));
+        BOOST_OUTCOME_TRY(
+            add(declared, helpers, PySequence_Fast_GET_ITEM(list.ptr(), i), static_cast<std::uint32_t>(i)));
       }
     }
     if (static_cast<std::size_t>(PyDict_Size(item.ptr())) != record.outputs.size()) {
@@ -110,19 +127,22 @@ Outcome<void> Results::take(const model::Record& record, const py::handle& helpe
   return done();
 }
 
-Outcome<void> Results::add(const TensorDecl& declared, const py::handle& helpers, py::handle value, std::uint32_t item) {
+Outcome<void> Results::add(const TensorDecl& declared, const py::handle& helpers, py::handle value,
+                           std::uint32_t item) {
   if (tensors_.size() >= wire::kMaxTensors) {
     return bad(declared, "more than " + std::to_string(wire::kMaxTensors) + " tensors in one result");
   }
   if (!declared.any_dtype) {
-    return declared.dtype == DType::bytes ? add_texts(declared, helpers, value, item) : add_array(declared, helpers, value, item);
+    return declared.dtype == DType::bytes ? add_texts(declared, helpers, value, item)
+                                          : add_array(declared, helpers, value, item);
   }
   const bool text = PyBytes_Check(value.ptr()) || PyUnicode_Check(value.ptr());
   if (text) return add_texts(declared, helpers, value, item);
   return add_array(declared, helpers, value, item);
 }
 
-Outcome<void> Results::add_array(const TensorDecl& declared, const py::handle& helpers, py::handle value, std::uint32_t item) {
+Outcome<void> Results::add_array(const TensorDecl& declared, const py::handle& helpers, py::handle value,
+                                 std::uint32_t item) {
   Py_buffer& buffer = buffers_.emplace_back();
   std::optional<DType> dtype;
   if (PyObject_GetBuffer(value.ptr(), &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) == 0) {
@@ -144,7 +164,8 @@ Outcome<void> Results::add_array(const TensorDecl& declared, const py::handle& h
     try {
       const std::string name = declared.any_dtype ? "" : std::string(wire::name_of(declared.dtype));
       const py::object plain = helpers.attr("contiguous")(value, name);
-      if (PyObject_GetBuffer(plain.ptr(), &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) throw py::error_already_set();
+      if (PyObject_GetBuffer(plain.ptr(), &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0)
+        throw py::error_already_set();
       dtype = dtype_of(buffer.format, buffer.itemsize);
     } catch (py::error_already_set& raised) {
       return bad(declared, type_name(value) + " is no tensor: " + describe_exception(raised, helpers).reason);
@@ -163,7 +184,8 @@ Outcome<void> Results::add_array(const TensorDecl& declared, const py::handle& h
   return push(declared, std::move(tensor));
 }
 
-Outcome<void> Results::add_texts(const TensorDecl& declared, const py::handle& helpers, py::handle value, std::uint32_t item) {
+Outcome<void> Results::add_texts(const TensorDecl& declared, const py::handle& helpers, py::handle value,
+                                 std::uint32_t item) {
   std::string& packed = texts_.emplace_back();
   shm::OutputTensor tensor;
   tensor.spec.dtype = DType::bytes;
@@ -177,7 +199,8 @@ Outcome<void> Results::add_texts(const TensorDecl& declared, const py::handle& h
     try {
       const auto [shape, elements] = helpers.attr("texts")(value).cast<std::pair<py::tuple, py::list>>();
       for (const py::handle dimension : shape) tensor.spec.shape.push_back(dimension.cast<std::int64_t>());
-      for (const py::handle element : elements) append_element(packed, element_bytes(element.ptr()).value_or(std::string_view()));
+      for (const py::handle element : elements)
+        append_element(packed, element_bytes(element.ptr()).value_or(std::string_view()));
     } catch (py::error_already_set& raised) {
       return bad(declared, type_name(value) + " is no BYTES tensor: " + describe_exception(raised, helpers).reason);
     }

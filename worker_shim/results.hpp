@@ -13,8 +13,8 @@
 
 namespace gearbox::shim {
 
-/// The outputs of one call; `tensors` point into Python objects or into `texts`, which this keeps alive. Needs the GIL to be
-/// made and destroyed; the bytes may be read without it.
+/// The outputs of one call; `tensors` point into Python objects or into `texts`, which this keeps alive. Needs the GIL
+/// to be made and destroyed; the bytes may be read without it.
 class Results {
  public:
   Results() = default;
@@ -30,7 +30,8 @@ class Results {
   const std::vector<shm::OutputTensor>& tensors() const { return tensors_; }
 
  private:
-  Outcome<void> add(const model::TensorDecl& declared, const pybind11::handle& helpers, pybind11::handle value, std::uint32_t item);
+  Outcome<void> add(const model::TensorDecl& declared, const pybind11::handle& helpers, pybind11::handle value,
+                    std::uint32_t item);
   Outcome<void> add_array(const model::TensorDecl& declared, const pybind11::handle& helpers, pybind11::handle value,
                           std::uint32_t item);
   Outcome<void> add_texts(const model::TensorDecl& declared, const pybind11::handle& helpers, pybind11::handle value,
@@ -38,7 +39,7 @@ class Results {
   Outcome<void> push(const model::TensorDecl& declared, shm::OutputTensor tensor);
 
   std::vector<shm::OutputTensor> tensors_;
-  std::deque<Py_buffer> buffers_;    // a deque: a Py_buffer may point into itself and must not move
+  std::deque<Py_buffer> buffers_;  // a deque: a Py_buffer may point into itself and must not move
   std::deque<std::string> texts_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr milliseconds kLook{250};         // between two looks at Watchdog::stopping()
+constexpr milliseconds kLook{250};  // between two looks at Watchdog::stopping()
 constexpr milliseconds kDialAgain{100};
 
 /// Dials until a node accepts. Without the GIL.
@@ -83,7 +83,8 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
       attached = attach(options, hello);
     }
     if (!attached) {
-      std::fprintf(stderr, "worker_shim: model=%s ends: %s\n", record.name.c_str(), escaped(describe(attached.error())).c_str());
+      std::fprintf(stderr, "worker_shim: model=%s ends: %s\n", record.name.c_str(),
+                   escaped(describe(attached.error())).c_str());
       return ExitCode::told_to_stop;
     }
     shm::WorkerEndpoint* const endpoint = attached.value().get();
@@ -93,7 +94,8 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
     // Arrays that the model kept point into the mappings: those then stay until the process ends.
     if (host.holds_memory()) attached.value().release();
     if (!served && served.error().code != Errc::closed) {
-      std::fprintf(stderr, "worker_shim: model=%s ends: %s\n", record.name.c_str(), escaped(describe(served.error())).c_str());
+      std::fprintf(stderr, "worker_shim: model=%s ends: %s\n", record.name.c_str(),
+                   escaped(describe(served.error())).c_str());
       return ExitCode::failed;
     }
   }

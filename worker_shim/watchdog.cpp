@@ -117,19 +117,21 @@ void run() {
 Outcome<void> Watchdog::start() {
   g_wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (g_wake < 0) return Error{Errc::io_error, std::string("eventfd: ") + std::strerror(errno)};
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_signal;  // no SA_RESTART: a wait that returns EINTR sees stopping() sooner
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGTERM, &action, nullptr);
   ::sigaction(SIGINT, &action, nullptr);
-  struct sigaction ignore{};
+  struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, nullptr);
   std::thread(run).detach();
   return done();
 }
 
-bool Watchdog::stopping() { return g_stopping.load(std::memory_order_relaxed); }
+bool Watchdog::stopping() {
+  return g_stopping.load(std::memory_order_relaxed);
+}
 
 void Watchdog::arm(milliseconds limit, ExitCode code, std::string why) {
   {
@@ -154,8 +156,12 @@ void Watchdog::watch_node(std::function<bool()> gone, milliseconds limit) {
   wake();
 }
 
-void Watchdog::busy(bool is) { g_busy.store(is, std::memory_order_relaxed); }
+void Watchdog::busy(bool is) {
+  g_busy.store(is, std::memory_order_relaxed);
+}
 
-void leave(ExitCode code) { ::_exit(static_cast<int>(code)); }
+void leave(ExitCode code) {
+  ::_exit(static_cast<int>(code));
+}
 
 }  // namespace gearbox::shim

@@ -1,7 +1,8 @@
 // watchdog.hpp: the thread that ends this process within a bound whatever Python or native code is doing.
 //
-// Two things need it: a signal to stop that arrives while the model computes, and work that has a limit (loading, leaving).
-// Python's own signal handlers are off: they only run between bytecodes, which a blocked native call never reaches.
+// Two things need it: a signal to stop that arrives while the model computes, and work that has a limit (loading,
+// leaving). Python's own signal handlers are off: they only run between bytecodes, which a blocked native call never
+// reaches.
 #pragma once
 
 #include <chrono>
@@ -27,8 +28,8 @@ class Watchdog {
   static void disarm();
 
   /// While a call is running, `gone` is asked about twice a second on the watchdog's thread; when it has been true for
-  /// `limit`, the process ends: the node is gone and the model's call does not come back. Set an empty function before what
-  /// `gone` uses dies.
+  /// `limit`, the process ends: the node is gone and the model's call does not come back. Set an empty function before
+  /// what `gone` uses dies.
   static void watch_node(std::function<bool()> gone, std::chrono::milliseconds limit);
 
   /// Is the model running a call?

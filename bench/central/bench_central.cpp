@@ -1,12 +1,12 @@
-// bench_central: how many devices a second can log in to central on one core, against the bound that their cryptography sets,
-// and how many bytes one question and its answer take. Server and clients share one thread and real sockets on 127.0.0.1;
-// time is that thread's own on a CPU, so that other work on the machine does not count.
+// bench_central: how many devices a second can log in to central on one core, against the bound that their cryptography
+// sets, and how many bytes one question and its answer take. Server and clients share one thread and real sockets on
+// 127.0.0.1; time is that thread's own on a CPU, so that other work on the machine does not count.
 //
 //   bench_central [--json FILE] [--rounds N] [--logins N]
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <sodium.h>
 #include <spdlog/spdlog.h>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -62,8 +62,8 @@ struct Bench {
   std::string url;
   std::array<std::byte, 32> server_key{};
   link::SigningKeys device = link::make_signing_keys();
-  int left = 0;      // logins still to be begun
-  int running = 0;   // clients not yet at their end
+  int left = 0;     // logins still to be begun
+  int running = 0;  // clients not yet at their end
   std::uint64_t bytes = 0;
 };
 
@@ -132,7 +132,8 @@ asio::awaitable<void> locate(Bench* bench) {
   co_await say(stream, wire::FrameType::locate, std::move(text));
   co_await hear(stream, wire::FrameType::located);
   Outcome<wire::Frame> end = co_await FrameStream::read_frame(stream, kWithin);
-  if (end || end.error().code != Errc::closed) must(Outcome<void>(Error{Errc::bad_frame, "central does not end the connection"}));
+  if (end || end.error().code != Errc::closed)
+    must(Outcome<void>(Error{Errc::bad_frame, "central does not end the connection"}));
   stream->close();
   bench->bytes = stream->bytes_read() + stream->bytes_written();
   --bench->running;
@@ -239,10 +240,12 @@ int main(int argc, char** argv) {
     }
     node->close();
     std::printf("one core, server and client together, CPU time, median of %d rounds\n", rounds);
-    std::printf("  cryptography of one login      %8.1f us\n  one login over TCP             %8.1f us\n", median(bound), median(ours));
+    std::printf("  cryptography of one login      %8.1f us\n  one login over TCP             %8.1f us\n", median(bound),
+                median(ours));
     std::printf("  conn.handshake_vs_crypto       %8.3f    (target >= 0.8; %.3f to %.3f)\n", median(ratio),
                 *std::min_element(ratio.begin(), ratio.end()), *std::max_element(ratio.begin(), ratio.end()));
-    std::printf("  central.bytes_per_locate       %8llu    (target <= 2048)\n", static_cast<unsigned long long>(bench.bytes));
+    std::printf("  central.bytes_per_locate       %8llu    (target <= 2048)\n",
+                static_cast<unsigned long long>(bench.bytes));
     if (!json_file.empty()) {
       std::ofstream out(json_file);
       out << "{\"conn.handshake_vs_crypto\": " << median(ratio) << ", \"conn.login_cpu_us\": " << median(ours)

@@ -1,5 +1,5 @@
-// bench_codec: size and speed of the codecs through the chain that node and client use, beside zstd alone and WebP lossless,
-// on one core, in interleaved rounds. Times are CPU time.
+// bench_codec: size and speed of the codecs through the chain that node and client use, beside zstd alone and WebP
+// lossless, on one core, in interleaved rounds. Times are CPU time.
 //
 //   bench_codec [--json FILE] [--rounds N] [photo.ppm ... depth.pgm depth.npy ...]
 //
@@ -65,7 +65,9 @@ struct Row {
 class Ours {
  public:
   Ours(const Sample& sample, std::vector<link::NamedCodec> codecs)
-      : sample_(sample), chain_(must(link::CodecChain::create(sample.spec, std::move(codecs)))), room_(chain_.coded_bound()) {
+      : sample_(sample),
+        chain_(must(link::CodecChain::create(sample.spec, std::move(codecs)))),
+        room_(chain_.coded_bound()) {
     tiles_.resize(chain_.layout().count());
     back_.resize(sample.plain.size());
   }
@@ -113,8 +115,9 @@ void measure(const Sample& sample, int rounds, Peer* peer, const char* peer_name
   Ours ours(sample, lossless_chain());
   std::unique_ptr<Ours> jpeg;
   if (with_jpeg) {
-    jpeg = std::make_unique<Ours>(sample, std::vector<link::NamedCodec>{
-                                              {"jpeg", std::shared_ptr<plugin::Codec>(must(codec::JpegCodec::create(90)))}});
+    jpeg = std::make_unique<Ours>(
+        sample,
+        std::vector<link::NamedCodec>{{"jpeg", std::shared_ptr<plugin::Codec>(must(codec::JpegCodec::create(90)))}});
   }
   Row mine{"image_delta + zstd", 0, {}, {}};
   Row theirs{peer_name, 0, {}, {}};
@@ -140,8 +143,10 @@ void measure(const Sample& sample, int rounds, Peer* peer, const char* peer_name
   const auto speed = [plain](const std::vector<double>& times) { return plain / median(times) / 1e6; };
   const auto print = [&](const Row& row) {
     std::printf("%-22s %-20s %6.2f %9.0f", sample.name.c_str(), row.name.c_str(), ratio(row), speed(row.encode_s));
-    if (row.decode_s.empty()) std::printf("         -\n");
-    else std::printf(" %9.0f\n", speed(row.decode_s));
+    if (row.decode_s.empty())
+      std::printf("         -\n");
+    else
+      std::printf(" %9.0f\n", speed(row.decode_s));
   };
   print(mine);
   figures.ratio.push_back(ratio(mine));
@@ -213,8 +218,8 @@ int run(int argc, char** argv) {
     std::printf("no depth frames given: two made here\n");
     for (const unsigned seed : {1U, 2U}) depths.push_back(made_depth(seed));
   }
-  std::printf("%-22s %-20s %6s %9s %9s   MB/s of plain bytes, one core, median of %d\n", "sample", "codec", "ratio", "encode",
-              "decode", rounds);
+  std::printf("%-22s %-20s %6s %9s %9s   MB/s of plain bytes, one core, median of %d\n", "sample", "codec", "ratio",
+              "encode", "decode", rounds);
   Figures photo;
   Figures depth;
   const std::unique_ptr<Peer> webp = webp_peer();
@@ -255,4 +260,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace gearbox::bench
 
-int main(int argc, char** argv) { return gearbox::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  return gearbox::bench::run(argc, argv);
+}

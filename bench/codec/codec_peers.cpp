@@ -56,7 +56,8 @@ class WebP final : public Peer {
     picture.writer = WebPMemoryWrite;
     picture.custom_ptr = &writer;
     const auto* pixels = reinterpret_cast<const std::uint8_t*>(sample.plain.data());
-    if (WebPPictureImportRGB(&picture, pixels, picture.width * 3) == 0 || WebPEncode(&config, &picture) == 0) give_up("webp");
+    if (WebPPictureImportRGB(&picture, pixels, picture.width * 3) == 0 || WebPEncode(&config, &picture) == 0)
+      give_up("webp");
     const std::size_t used = writer.size;
     WebPPictureFree(&picture);
     WebPMemoryWriterClear(&writer);
@@ -66,7 +67,9 @@ class WebP final : public Peer {
 #endif
 }  // namespace
 
-std::unique_ptr<Peer> zstd_peer(int level) { return std::make_unique<Zstd>(level); }
+std::unique_ptr<Peer> zstd_peer(int level) {
+  return std::make_unique<Zstd>(level);
+}
 
 std::unique_ptr<Peer> webp_peer() {
 #if defined(GEARBOX_HAS_WEBP)

@@ -1,5 +1,5 @@
-// codec_peers.hpp: what the codecs are measured against. Each codes the whole sample at once and returns the bytes it took;
-// a peer's set-up is outside of the measured time where its interface lets us.
+// codec_peers.hpp: what the codecs are measured against. Each codes the whole sample at once and returns the bytes it
+// took; a peer's set-up is outside of the measured time where its interface lets us.
 #pragma once
 
 #include <memory>

@@ -30,7 +30,8 @@ std::vector<Wave> waves(std::mt19937& random, int count, double finest, double h
   std::vector<Wave> all;
   for (int k = 0; k < count; ++k) {
     const double scale = finest * std::pow(0.05, std::abs(unit(random)));  // more coarse ones than fine ones
-    all.push_back({unit(random) * scale, unit(random) * scale, unit(random) * 3.14, height * finest / (finest + 3 * scale)});
+    all.push_back(
+        {unit(random) * scale, unit(random) * scale, unit(random) * 3.14, height * finest / (finest + 3 * scale)});
   }
   return all;
 }
@@ -49,7 +50,9 @@ Sample made_photo(unsigned seed) {
   std::normal_distribution<double> noise(0, 1.6);
   const auto light = waves(random, 12, 0.4, 22);
   const auto warm = waves(random, 5, 0.05, 9);
-  Sample sample{"made_photo_" + std::to_string(seed), {"image", wire::DType::uint8, {kHeight, kWidth, 3}, kHeight * kWidth * 3}, {}};
+  Sample sample{"made_photo_" + std::to_string(seed),
+                {"image", wire::DType::uint8, {kHeight, kWidth, 3}, kHeight * kWidth * 3},
+                {}};
   sample.plain.reserve(sample.spec.bytes);
   for (int y = 0; y < kHeight; ++y) {
     for (int x = 0; x < kWidth; ++x) {
@@ -70,7 +73,9 @@ Sample made_depth(unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> noise(0, 0.35);
   const auto shape = waves(random, 6, 0.02, 5);
-  Sample sample{"made_depth_" + std::to_string(seed), {"depth", wire::DType::uint16, {kHeight, kWidth}, kHeight * kWidth * 2}, {}};
+  Sample sample{"made_depth_" + std::to_string(seed),
+                {"depth", wire::DType::uint16, {kHeight, kWidth}, kHeight * kWidth * 2},
+                {}};
   sample.plain.resize(sample.spec.bytes);
   for (int y = 0; y < kHeight; ++y) {
     for (int x = 0; x < kWidth; ++x) {

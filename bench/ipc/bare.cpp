@@ -68,8 +68,12 @@ struct Ends {
   }
 };
 
-void futex_wait(std::atomic<std::uint32_t>& word) { ::syscall(SYS_futex, &word, FUTEX_WAIT, 1, nullptr, nullptr, 0); }
-void futex_wake(std::atomic<std::uint32_t>& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+void futex_wait(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, 1, nullptr, nullptr, 0);
+}
+void futex_wake(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
 
 struct Way {
   shm::RingProducer out;
@@ -149,8 +153,12 @@ Samples memcpy_of(std::size_t bytes, int times) {
   return samples;
 }
 
-Samples ring_spin(int times) { return ring_ping(times, 0, 1, true); }
-Samples ring_futex_one_core(int times) { return ring_ping(times, 0, 0, false); }
+Samples ring_spin(int times) {
+  return ring_ping(times, 0, 1, true);
+}
+Samples ring_futex_one_core(int times) {
+  return ring_ping(times, 0, 0, false);
+}
 
 Samples uds_ping(int times, int gap_us) {
   std::array<int, 2> pair{-1, -1};

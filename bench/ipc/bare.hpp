@@ -1,5 +1,5 @@
-// bare.hpp: the limits and the peer that the product's own path is held against. Each returns the times of single round trips
-// (or copies) in microseconds.
+// bare.hpp: the limits and the peer that the product's own path is held against. Each returns the times of single round
+// trips (or copies) in microseconds.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace gearbox::bench {
 
 using Samples = std::vector<double>;
 
-void pin(int cpu);                           // this thread; -1: anywhere
+void pin(int cpu);  // this thread; -1: anywhere
 
 Samples memcpy_of(std::size_t bytes, int times);
 /// 64 B over two bare rings, both sides spinning, on two CPUs.

@@ -1,4 +1,5 @@
-// bench_ipc: one request and its answer between node and worker, one in flight, beside the bare limits; interleaved rounds.
+// bench_ipc: one request and its answer between node and worker, one in flight, beside the bare limits; interleaved
+// rounds.
 //
 //   bench_ipc [--json FILE] [--rounds N] [--idle-seconds N] [--only ROW]
 //             [--worker-argv-json '["/path/worker_shim"]' --model DIR --python PATH]
@@ -73,7 +74,8 @@ int run(const std::map<std::string, std::string>& options) {
     const auto words = boost::json::parse(options.at("--worker-argv-json"), failed);
     if (failed || !words.is_array() || words.get_array().empty()) return 2;
     Ours::Form form;
-    for (const auto& word : words.get_array()) form.command.emplace_back(word.is_string() ? word.get_string().c_str() : "");
+    for (const auto& word : words.get_array())
+      form.command.emplace_back(word.is_string() ? word.get_string().c_str() : "");
     form.model = options.at("--model");
     form.python = options.at("--python");
     python = std::make_unique<Ours>(std::move(form));
@@ -125,7 +127,8 @@ int run(const std::map<std::string, std::string>& options) {
     for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= below[i];
     out[target.name] = median(ratios);
     std::printf("%-28s %10.2f ", target.name, out[target.name]);
-    if (target.at_most > 0) std::printf("%10.1f %s", target.at_most, out[target.name] <= target.at_most ? "" : "missed");
+    if (target.at_most > 0)
+      std::printf("%10.1f %s", target.at_most, out[target.name] <= target.at_most ? "" : "missed");
     std::printf("\n");
   }
   if (options.contains("--json")) {
@@ -150,7 +153,9 @@ int main(int argc, char** argv) {
       {"--rounds", "3"}, {"--idle-seconds", "5"}, {"--model", "/"}, {"--python", ""}};
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 >= argc || std::string_view(argv[i]).substr(0, 2) != "--") {
-      std::fprintf(stderr, "usage: bench_ipc [--json FILE] [--rounds N] [--idle-seconds N] [--only ROW] [--worker-argv-json JSON --model DIR --python PATH]\n");
+      std::fprintf(stderr,
+                   "usage: bench_ipc [--json FILE] [--rounds N] [--idle-seconds N] [--only ROW] [--worker-argv-json "
+                   "JSON --model DIR --python PATH]\n");
       return 2;
     }
     options[argv[i]] = argv[i + 1];

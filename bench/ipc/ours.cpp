@@ -81,7 +81,8 @@ Ours::Ours(Form form) : form_(std::move(form)) {
   limit.expires_after(std::chrono::seconds(60));
   limit.async_wait([&](const boost::system::error_code& error) {
     if (error) return;
-    for (const auto& view : pool_->workers()) std::fprintf(stderr, "  %s: %s\n", view.state.c_str(), view.reason.c_str());
+    for (const auto& view : pool_->workers())
+      std::fprintf(stderr, "  %s: %s\n", view.state.c_str(), view.reason.c_str());
     give_up("the workers did not become ready");
   });
   pool_->on_change([&] {
@@ -124,7 +125,8 @@ Samples Ours::calls(int times, std::size_t bytes, int gap_us) {
     CallSpec spec;
     SlabPtr slab = pool_->allocate(bytes).value();
     std::memcpy(slab->bytes().data(), source.data(), bytes);
-    spec.inputs.push_back({{"data", wire::DType::uint8, {static_cast<std::int64_t>(bytes)}, bytes}, 0, std::move(slab), 0});
+    spec.inputs.push_back(
+        {{"data", wire::DType::uint8, {static_cast<std::int64_t>(bytes)}, bytes}, 0, std::move(slab), 0});
     spec.deadline = Instant::max();
     spec.grant_bytes = 4096;
     auto call = pool_->call(worker, std::move(spec), hear);

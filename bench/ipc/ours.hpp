@@ -16,10 +16,10 @@ namespace gearbox::bench {
 class Ours {
  public:
   struct Form {
-    std::vector<std::string> command;        // the worker's executable and what stands before the pool's own options
-    std::vector<std::string> more;           // what stands behind them
-    std::filesystem::path model;             // its folder
-    std::string python;                      // empty: none
+    std::vector<std::string> command;  // the worker's executable and what stands before the pool's own options
+    std::vector<std::string> more;     // what stands behind them
+    std::filesystem::path model;       // its folder
+    std::string python;                // empty: none
     std::uint32_t workers = 1;
     int node_cpu = 0;
   };
@@ -29,7 +29,8 @@ class Ours {
   Ours(const Ours&) = delete;
   Ours& operator=(const Ours&) = delete;
 
-  /// Round trips of `bytes`, one in flight; `gap_us` of idle time between two. Large ones are written into the slab each time.
+  /// Round trips of `bytes`, one in flight; `gap_us` of idle time between two. Large ones are written into the slab
+  /// each time.
   Samples calls(int times, std::size_t bytes, int gap_us = 0);
   /// CPU time of node and workers, in percent of one core, while nothing happens for `how_long`.
   double idle_percent(std::chrono::seconds how_long);

@@ -12,4 +12,5 @@ gearbox::Outcome<std::unique_ptr<gearbox::plugin::Balancer>> make(const gearbox:
 
 }  // namespace
 
-GEARBOX_PLUGIN(balancer, "least_loaded", "1.0", "the candidate expected to finish first; equals take turns", kOptions, make)
+GEARBOX_PLUGIN(balancer, "least_loaded", "1.0", "the candidate expected to finish first; equals take turns", kOptions,
+               make)

@@ -6,7 +6,8 @@ namespace gearbox::balancer {
 
 namespace {
 
-/// Microseconds of the fastest candidate that has a sample; 1 when none has, so that then only the numbers of requests count.
+/// Microseconds of the fastest candidate that has a sample; 1 when none has, so that then only the numbers of requests
+/// count.
 double fastest_step(std::span<const plugin::CandidateView> candidates) {
   std::int64_t fastest = 0;
   for (const plugin::CandidateView& candidate : candidates) {
@@ -18,13 +19,15 @@ double fastest_step(std::span<const plugin::CandidateView> candidates) {
 
 }  // namespace
 
-Outcome<plugin::CandidateId> LeastLoaded::pick(const plugin::RequestView&, std::span<const plugin::CandidateView> candidates, Instant) {
+Outcome<plugin::CandidateId> LeastLoaded::pick(const plugin::RequestView&,
+                                               std::span<const plugin::CandidateView> candidates, Instant) {
   const double without_sample = fastest_step(candidates);
   const plugin::CandidateView* best = nullptr;
   double best_finish = 0;
   for (const plugin::CandidateView& candidate : candidates) {
     if (is_full(candidate, queue_limit_)) continue;
-    const double step = candidate.step_p95.count() > 0 ? static_cast<double>(candidate.step_p95.count()) : without_sample;
+    const double step =
+        candidate.step_p95.count() > 0 ? static_cast<double>(candidate.step_p95.count()) : without_sample;
     const double requests = static_cast<double>(std::uint64_t{candidate.queued} + candidate.running + 1);
     const double finish = requests * step / static_cast<double>(places(candidate));
     // Among equals the first one after the last choice; candidates come sorted by id.
@@ -35,8 +38,9 @@ Outcome<plugin::CandidateId> LeastLoaded::pick(const plugin::RequestView&, std::
     }
   }
   if (best == nullptr) {
-    return Error{Errc::overloaded, "all " + std::to_string(candidates.size()) + " candidates are at their queue limit of " +
-                                       std::to_string(queue_limit_) + " per worker"};
+    return Error{Errc::overloaded, "all " + std::to_string(candidates.size()) +
+                                       " candidates are at their queue limit of " + std::to_string(queue_limit_) +
+                                       " per worker"};
   }
   last_ = best->id;
   return best->id;

@@ -4,7 +4,8 @@
 
 namespace gearbox::balancer {
 
-Outcome<plugin::CandidateId> RoundRobin::pick(const plugin::RequestView&, std::span<const plugin::CandidateView> candidates, Instant) {
+Outcome<plugin::CandidateId> RoundRobin::pick(const plugin::RequestView&,
+                                              std::span<const plugin::CandidateView> candidates, Instant) {
   // By id, not by position: candidates come and go between calls.
   const plugin::CandidateView* first = nullptr;
   const plugin::CandidateView* next = nullptr;
@@ -15,8 +16,9 @@ Outcome<plugin::CandidateId> RoundRobin::pick(const plugin::RequestView&, std::s
   }
   const plugin::CandidateView* chosen = next != nullptr ? next : first;
   if (chosen == nullptr) {
-    return Error{Errc::overloaded, "all " + std::to_string(candidates.size()) + " candidates are at their queue limit of " +
-                                       std::to_string(queue_limit_) + " per worker"};
+    return Error{Errc::overloaded, "all " + std::to_string(candidates.size()) +
+                                       " candidates are at their queue limit of " + std::to_string(queue_limit_) +
+                                       " per worker"};
   }
   any_yet_ = true;
   last_ = chosen->id;

@@ -10,8 +10,8 @@ namespace gearbox::balancer {
 class RoundRobin final : public plugin::Balancer {
  public:
   explicit RoundRobin(std::uint64_t queue_limit) : queue_limit_(queue_limit) {}
-  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request, std::span<const plugin::CandidateView> candidates,
-                                    Instant now) override;
+  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
+                                    std::span<const plugin::CandidateView> candidates, Instant now) override;
 
  private:
   std::uint64_t queue_limit_;

@@ -3,8 +3,10 @@
 namespace {
 namespace plugin = gearbox::plugin;
 
-gearbox::Outcome<std::unique_ptr<plugin::Codec>> make(const plugin::Options&) { return gearbox::codec::ImageDelta::create(); }
+gearbox::Outcome<std::unique_ptr<plugin::Codec>> make(const plugin::Options&) {
+  return gearbox::codec::ImageDelta::create();
+}
 }  // namespace
 
-GEARBOX_PLUGIN(codec, "image_delta", "1.0", "lossless colour and gradient prediction in front of an entropy coder", nullptr,
-               make)
+GEARBOX_PLUGIN(codec, "image_delta", "1.0", "lossless colour and gradient prediction in front of an entropy coder",
+               nullptr, make)

@@ -3,10 +3,13 @@
 namespace {
 namespace plugin = gearbox::plugin;
 
-constexpr plugin::OptionSpec kOptions[] = {
-    {.key = "quality", .type = plugin::OptionType::integer, .fallback = "90", .unit = "",
-     .help = "1 (smallest) to 100 (best); lossy at any value",
-     .lowest = gearbox::codec::kLowestJpegQuality, .highest = gearbox::codec::kHighestJpegQuality}};
+constexpr plugin::OptionSpec kOptions[] = {{.key = "quality",
+                                            .type = plugin::OptionType::integer,
+                                            .fallback = "90",
+                                            .unit = "",
+                                            .help = "1 (smallest) to 100 (best); lossy at any value",
+                                            .lowest = gearbox::codec::kLowestJpegQuality,
+                                            .highest = gearbox::codec::kHighestJpegQuality}};
 
 gearbox::Outcome<std::unique_ptr<plugin::Codec>> make(const plugin::Options& options) {
   BOOST_OUTCOME_TRY(const std::int64_t quality, options.integer("quality"));

@@ -5,12 +5,20 @@ using gearbox::Outcome;
 namespace plugin = gearbox::plugin;
 
 constexpr plugin::OptionSpec kOptions[] = {
-    {.key = "level", .type = plugin::OptionType::integer, .fallback = "1", .unit = "",
+    {.key = "level",
+     .type = plugin::OptionType::integer,
+     .fallback = "1",
+     .unit = "",
      .help = "zstd level for all but 8-bit pictures: higher is smaller and slower, negative is fastest",
-     .lowest = gearbox::codec::kLowestZstdLevel, .highest = gearbox::codec::kHighestZstdLevel},
-    {.key = "picture_level", .type = plugin::OptionType::integer, .fallback = "-50", .unit = "",
+     .lowest = gearbox::codec::kLowestZstdLevel,
+     .highest = gearbox::codec::kHighestZstdLevel},
+    {.key = "picture_level",
+     .type = plugin::OptionType::integer,
+     .fallback = "-50",
+     .unit = "",
      .help = "zstd level for 8-bit pictures; image_delta before it leaves little but Huffman coding to do",
-     .lowest = gearbox::codec::kLowestZstdLevel, .highest = gearbox::codec::kHighestZstdLevel}};
+     .lowest = gearbox::codec::kLowestZstdLevel,
+     .highest = gearbox::codec::kHighestZstdLevel}};
 
 Outcome<std::unique_ptr<plugin::Codec>> make(const plugin::Options& options) {
   gearbox::codec::ZstdSettings settings;

@@ -12,8 +12,8 @@ namespace {
 //   L + (U - UL)       slopes and edges
 //   L + (U - UL) / 2   the same under noise, of which this takes in less
 //   L                  noise
-// All three add something that only the row above decides to L. So decoding is a running sum, which vectors do well, where
-// the median-edge predictor, two percent better, goes pixel by pixel at half the speed.
+// All three add something that only the row above decides to L. So decoding is a running sum, which vectors do well,
+// where the median-edge predictor, two percent better, goes pixel by pixel at half the speed.
 enum RowForm : unsigned { gradient = 0, half = 1, left = 2 };
 constexpr unsigned kRowForms = 3;
 
@@ -62,22 +62,24 @@ GEARBOX_LOOP std::uint8_t slope(const std::uint8_t* __restrict above, std::size_
 }
 
 template <RowForm form>
-GEARBOX_LOOP void residual_row(const std::uint8_t* __restrict row, const std::uint8_t* __restrict above, std::size_t width,
-                               std::uint8_t* __restrict out) {
+GEARBOX_LOOP void residual_row(const std::uint8_t* __restrict row, const std::uint8_t* __restrict above,
+                               std::size_t width, std::uint8_t* __restrict out) {
   out[0] = static_cast<std::uint8_t>(row[0] - above[0]);
-  for (std::size_t i = 1; i < width; ++i) out[i] = static_cast<std::uint8_t>(row[i] - row[i - 1] - slope<form>(above, i));
+  for (std::size_t i = 1; i < width; ++i)
+    out[i] = static_cast<std::uint8_t>(row[i] - row[i - 1] - slope<form>(above, i));
 }
 
 template <RowForm form>
-GEARBOX_LOOP void restore_row(const std::uint8_t* __restrict residuals, std::size_t width, std::uint8_t* row, std::uint8_t* __restrict steps) {
+GEARBOX_LOOP void restore_row(const std::uint8_t* __restrict residuals, std::size_t width, std::uint8_t* row,
+                              std::uint8_t* __restrict steps) {
   steps[0] = static_cast<std::uint8_t>(residuals[0] + row[0]);
   for (std::size_t i = 1; i < width; ++i) steps[i] = static_cast<std::uint8_t>(residuals[i] + slope<form>(row, i));
   running_sum_bytes<false>(nullptr, steps, row, width, 0);
 }
 
 /// One plane's row by the best of the forms, which is returned. `trial` has room for a row of each form.
-GEARBOX_LOOP unsigned code_row(const std::uint8_t* row, const std::uint8_t* above, std::size_t width, std::uint8_t* trial,
-                               std::uint8_t* out) {
+GEARBOX_LOOP unsigned code_row(const std::uint8_t* row, const std::uint8_t* above, std::size_t width,
+                               std::uint8_t* trial, std::uint8_t* out) {
   residual_row<gradient>(row, above, width, trial);
   residual_row<half>(row, above, width, trial + width);
   residual_row<left>(row, above, width, trial + 2 * width);
@@ -93,10 +95,12 @@ GEARBOX_LOOP unsigned code_row(const std::uint8_t* row, const std::uint8_t* abov
   return best;
 }
 
-// `scratch` holds two rows of all planes, this one and the one above, which is zero over the first, then the trial rows.
-// The forms follow the planes, two bits for each plane of a row; narrow bands have none, all their rows are gradient.
+// `scratch` holds two rows of all planes, this one and the one above, which is zero over the first, then the trial
+// rows. The forms follow the planes, two bits for each plane of a row; narrow bands have none, all their rows are
+// gradient.
 template <std::size_t channels>
-GEARBOX_LOOP void encode_band(const PixelBand& band, const std::uint8_t* pixels, std::uint8_t* planes, std::uint8_t* scratch) {
+GEARBOX_LOOP void encode_band(const PixelBand& band, const std::uint8_t* pixels, std::uint8_t* planes,
+                              std::uint8_t* scratch) {
   const std::size_t row_bytes = band.width * channels;
   const std::size_t plane_bytes = band.rows * band.width;
   const bool choose = has_forms(band);
@@ -124,7 +128,8 @@ GEARBOX_LOOP void encode_band(const PixelBand& band, const std::uint8_t* pixels,
 }
 
 template <std::size_t channels>
-GEARBOX_LOOP bool decode_band(const PixelBand& band, const std::uint8_t* planes, std::uint8_t* pixels, std::uint8_t* scratch) {
+GEARBOX_LOOP bool decode_band(const PixelBand& band, const std::uint8_t* planes, std::uint8_t* pixels,
+                              std::uint8_t* scratch) {
   const std::size_t row_bytes = band.width * channels;
   const std::size_t plane_bytes = band.rows * band.width;
   const bool chosen = has_forms(band);
@@ -139,10 +144,17 @@ GEARBOX_LOOP bool decode_band(const PixelBand& band, const std::uint8_t* planes,
       const std::uint8_t* const from = planes + p * plane_bytes + y * band.width;
       switch ((form_bits >> (2 * p)) & 3U) {
         // Here row + sum is the shorter way: the steps of the row above add up to that row.
-        case gradient: running_sum_bytes<true>(row, from, row, band.width, 0); break;
-        case half: restore_row<half>(from, band.width, row, steps); break;
-        case left: restore_row<left>(from, band.width, row, steps); break;
-        default: return false;
+        case gradient:
+          running_sum_bytes<true>(row, from, row, band.width, 0);
+          break;
+        case half:
+          restore_row<half>(from, band.width, row, steps);
+          break;
+        case left:
+          restore_row<left>(from, band.width, row, steps);
+          break;
+        default:
+          return false;
       }
     }
     join_row<channels>(scratch, band.width, pixels + y * row_bytes);
@@ -150,36 +162,44 @@ GEARBOX_LOOP bool decode_band(const PixelBand& band, const std::uint8_t* planes,
   return true;
 }
 
-GEARBOX_LOOP void encode_any(const PixelBand& band, const std::uint8_t* pixels, std::uint8_t* planes, std::uint8_t* scratch) {
+GEARBOX_LOOP void encode_any(const PixelBand& band, const std::uint8_t* pixels, std::uint8_t* planes,
+                             std::uint8_t* scratch) {
   if (band.channels == 1) encode_band<1>(band, pixels, planes, scratch);
   if (band.channels == 3) encode_band<3>(band, pixels, planes, scratch);
   if (band.channels == 4) encode_band<4>(band, pixels, planes, scratch);
 }
 
-GEARBOX_LOOP bool decode_any(const PixelBand& band, const std::uint8_t* planes, std::uint8_t* pixels, std::uint8_t* scratch) {
+GEARBOX_LOOP bool decode_any(const PixelBand& band, const std::uint8_t* planes, std::uint8_t* pixels,
+                             std::uint8_t* scratch) {
   if (band.channels == 1) return decode_band<1>(band, planes, pixels, scratch);
   if (band.channels == 3) return decode_band<3>(band, planes, pixels, scratch);
   return decode_band<4>(band, planes, pixels, scratch);
 }
 
 #if defined(GEARBOX_HAS_AVX2_PATH)
-GEARBOX_AVX2 void encode_avx2(const PixelBand& band, const std::uint8_t* pixels, std::uint8_t* planes, std::uint8_t* scratch) {
+GEARBOX_AVX2 void encode_avx2(const PixelBand& band, const std::uint8_t* pixels, std::uint8_t* planes,
+                              std::uint8_t* scratch) {
   encode_any(band, pixels, planes, scratch);
 }
-GEARBOX_AVX2 bool decode_avx2(const PixelBand& band, const std::uint8_t* planes, std::uint8_t* pixels, std::uint8_t* scratch) {
+GEARBOX_AVX2 bool decode_avx2(const PixelBand& band, const std::uint8_t* planes, std::uint8_t* pixels,
+                              std::uint8_t* scratch) {
   return decode_any(band, planes, pixels, scratch);
 }
 #endif
 }  // namespace
 
 // Below this the form bytes cost more than they save, and bound() could not be told from the size alone.
-bool has_forms(const PixelBand& band) { return band.width >= 64; }
+bool has_forms(const PixelBand& band) {
+  return band.width >= 64;
+}
 
 std::size_t colour_coded_bytes(const PixelBand& band) {
   return band.rows * band.width * band.channels + (has_forms(band) ? band.rows : 0);
 }
 
-std::size_t colour_scratch_bytes(const PixelBand& band) { return (2 * band.channels + kRowForms) * band.width; }
+std::size_t colour_scratch_bytes(const PixelBand& band) {
+  return (2 * band.channels + kRowForms) * band.width;
+}
 
 void colour_to_planes(const PixelBand& band, const std::uint8_t* pixels, std::uint8_t* planes, std::uint8_t* scratch) {
   if (band.width == 0 || band.rows == 0) return;

@@ -1,4 +1,5 @@
-// colour_planes.hpp: 8-bit pixels ↔ planes of what is left after a prediction. Plain loops over rows, made for the vectoriser.
+// colour_planes.hpp: 8-bit pixels ↔ planes of what is left after a prediction. Plain loops over rows, made for the
+// vectoriser.
 #pragma once
 
 #include <cstddef>

@@ -51,7 +51,9 @@ GEARBOX_LOOP void join_words(const std::uint8_t* __restrict low, const std::uint
   }
 }
 
-Error corrupt(std::string why) { return Error{Errc::corrupt_data, "image_delta: " + std::move(why)}; }
+Error corrupt(std::string why) {
+  return Error{Errc::corrupt_data, "image_delta: " + std::move(why)};
+}
 }  // namespace
 
 // Fills values_ and rank_. False when the list would not pay: too many values, or nearly as many as samples.
@@ -142,7 +144,8 @@ Outcome<void> DepthPlanes::decode(const PixelBand& band, std::span<const std::ui
     std::uint8_t* const to = samples + 2 * y * band.width;
     bool outside = false;
     if (narrow) {
-      running_sum_bytes<false>(nullptr, planes + y * band.width, row_bytes_.data(), band.width, static_cast<std::uint8_t>(above));
+      running_sum_bytes<false>(nullptr, planes + y * band.width, row_bytes_.data(), band.width,
+                               static_cast<std::uint8_t>(above));
       std::uint8_t highest = 0;
       for (std::size_t i = 0; i < band.width; ++i) highest = row_bytes_[i] > highest ? row_bytes_[i] : highest;
       outside = highest >= listed;

@@ -12,14 +12,15 @@ enum class Form { colour, depth, unknown };
 
 Form form_of(const plugin::TileView& tile) {
   using wire::DType;
-  if (tile.dtype == DType::uint8 && (tile.channels == 1 || tile.channels == 3 || tile.channels == 4)) return Form::colour;
+  if (tile.dtype == DType::uint8 && (tile.channels == 1 || tile.channels == 3 || tile.channels == 4))
+    return Form::colour;
   if ((tile.dtype == DType::uint16 || tile.dtype == DType::int16) && tile.channels == 1) return Form::depth;
   return Form::unknown;
 }
 
 Error wrong_size(const plugin::TileView& tile, std::string_view what, std::size_t bytes, Errc code) {
-  return Error{code, "image_delta: the tile has " + std::to_string(tile.bytes()) + " bytes, " + std::string(what) + " " +
-                         std::to_string(bytes)};
+  return Error{code, "image_delta: the tile has " + std::to_string(tile.bytes()) + " bytes, " + std::string(what) +
+                         " " + std::to_string(bytes)};
 }
 
 Error unknown(const plugin::TileView& tile) {
@@ -27,8 +28,12 @@ Error unknown(const plugin::TileView& tile) {
                                     std::to_string(tile.channels) + " channels"};
 }
 
-const std::uint8_t* octets(ByteView bytes) { return reinterpret_cast<const std::uint8_t*>(bytes.data()); }
-std::uint8_t* octets(ByteSpan bytes) { return reinterpret_cast<std::uint8_t*>(bytes.data()); }
+const std::uint8_t* octets(ByteView bytes) {
+  return reinterpret_cast<const std::uint8_t*>(bytes.data());
+}
+std::uint8_t* octets(ByteSpan bytes) {
+  return reinterpret_cast<std::uint8_t*>(bytes.data());
+}
 }  // namespace
 
 Outcome<std::unique_ptr<plugin::Codec>> ImageDelta::create() {
@@ -49,8 +54,10 @@ Outcome<std::size_t> ImageDelta::encode(const plugin::TileView& tile, ByteView i
       scratch_.resize(colour_scratch_bytes(band));
       colour_to_planes(band, octets(in), octets(out), scratch_.data());
       return colour_coded_bytes(band);
-    case Form::depth: return depth_.encode(band, octets(in), octets(out));
-    case Form::unknown: break;
+    case Form::depth:
+      return depth_.encode(band, octets(in), octets(out));
+    case Form::unknown:
+      break;
   }
   return unknown(tile);
 }
@@ -70,7 +77,8 @@ Outcome<std::size_t> ImageDelta::decode(const plugin::TileView& tile, ByteView i
       BOOST_OUTCOME_TRY(depth_.decode(band, {octets(in), in.size()}, octets(out)));
       return tile.bytes();
     }
-    case Form::unknown: break;
+    case Form::unknown:
+      break;
   }
   return unknown(tile);
 }

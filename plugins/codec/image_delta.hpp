@@ -1,8 +1,10 @@
-// image_delta.hpp: turns pixels into small differences from their neighbours, so that the codec behind it has little to code.
+// image_delta.hpp: turns pixels into small differences from their neighbours, so that the codec behind it has little to
+// code.
 //
-// 8-bit, 1, 3 or 4 channels: planes (r-g, g, b less the mean of r and g, alpha), each row less the best of three predictions
-// (colour_planes.hpp). 16-bit, 1 channel: ranks among the values that occur, less the left neighbour's (depth_planes.hpp).
-// Coded 8-bit tiles are longer by a byte for each row, 16-bit ones about half as long or a little longer. Every tile stands alone.
+// 8-bit, 1, 3 or 4 channels: planes (r-g, g, b less the mean of r and g, alpha), each row less the best of three
+// predictions (colour_planes.hpp). 16-bit, 1 channel: ranks among the values that occur, less the left neighbour's
+// (depth_planes.hpp). Coded 8-bit tiles are longer by a byte for each row, 16-bit ones about half as long or a little
+// longer. Every tile stands alone.
 #pragma once
 
 #include <cstdint>

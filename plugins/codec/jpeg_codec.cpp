@@ -15,9 +15,9 @@
 namespace gearbox::codec {
 
 namespace {
-// libjpeg ends a call that fails by error_exit, which must not return: longjmp takes us back to the setjmp in one of the
-// functions below. A jump over a C++ object would leave its destructor out, so those functions, and all that libjpeg calls
-// back, hold plain data only, and what outlives the jump lies in Library.
+// libjpeg ends a call that fails by error_exit, which must not return: longjmp takes us back to the setjmp in one of
+// the functions below. A jump over a C++ object would leave its destructor out, so those functions, and all that
+// libjpeg calls back, hold plain data only, and what outlives the jump lies in Library.
 struct Failure {
   jpeg_error_mgr manager{};  // first: libjpeg sees only this
   std::jmp_buf back{};
@@ -33,7 +33,8 @@ void keep_quiet(j_common_ptr) {}  // libjpeg would write to stderr
 void count_warning(j_common_ptr info, int level) {
   if (level >= 0) return;
   // The first one tells what is wrong; those that follow are its echoes.
-  if (info->err->num_warnings++ == 0) info->err->format_message(info, reinterpret_cast<Failure*>(info->err)->text.data());
+  if (info->err->num_warnings++ == 0)
+    info->err->format_message(info, reinterpret_cast<Failure*>(info->err)->text.data());
 }
 
 void prepare(Failure& failure) {
@@ -126,7 +127,8 @@ bool JpegCodec::Library::start() {
   return true;
 }
 
-bool JpegCodec::Library::encode(const plugin::TileView& tile, const JSAMPLE* pixels, JOCTET* out, std::size_t out_bytes) {
+bool JpegCodec::Library::encode(const plugin::TileView& tile, const JSAMPLE* pixels, JOCTET* out,
+                                std::size_t out_bytes) {
   target.start = out;
   target.size = out_bytes;
   if (setjmp(encoder_failure.back) != 0) {

@@ -24,9 +24,9 @@ class JpegCodec final : public plugin::Codec {
   std::size_t bound(std::size_t in_bytes) const override { return 2 * in_bytes + 4096; }
   /// Errors: bad_input for a tile it does not know, internal when `out` is too short.
   Outcome<std::size_t> encode(const plugin::TileView& tile, ByteView in, ByteSpan out) override;
-  /// Refuses, before any pixel is decoded, another size or number of channels than the tile's and whatever encode would not
-  /// make (progressive, arithmetic or 12-bit coding, several scans: they cost memory or time without a limit); after that a
-  /// cut or damaged scan and bytes behind the end. All corrupt_data.
+  /// Refuses, before any pixel is decoded, another size or number of channels than the tile's and whatever encode would
+  /// not make (progressive, arithmetic or 12-bit coding, several scans: they cost memory or time without a limit);
+  /// after that a cut or damaged scan and bytes behind the end. All corrupt_data.
   Outcome<std::size_t> decode(const plugin::TileView& tile, ByteView in, ByteSpan out) override;
 
  private:

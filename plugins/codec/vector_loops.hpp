@@ -1,4 +1,5 @@
-// vector_loops.hpp: running sums in vector registers, and how a loop is compiled twice: for any CPU, and for one with AVX2.
+// vector_loops.hpp: running sums in vector registers, and how a loop is compiled twice: for any CPU, and for one with
+// AVX2.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,9 @@
 namespace gearbox::codec {
 
 #if defined(GEARBOX_HAS_AVX2_PATH)
-inline bool cpu_has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+inline bool cpu_has_avx2() {
+  return __builtin_cpu_supports("avx2") != 0;
+}
 #endif
 
 // 16 bytes is what every CPU that we build for has; the compiler's vectors make SSE2, AVX or NEON of it.

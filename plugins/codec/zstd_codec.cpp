@@ -1,7 +1,7 @@
 #include "codec/zstd_codec.hpp"
 
-// The literals' mode and the frame header's reader are in the part of zstd that may change between its versions; both have
-// been there unchanged since 1.4, and the build fails if they go.
+// The literals' mode and the frame header's reader are in the part of zstd that may change between its versions; both
+// have been there unchanged since 1.4, and the build fails if they go.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -14,15 +14,21 @@ namespace gearbox::codec {
 namespace {
 constexpr unsigned long long kMaxWindowBytes = 8ULL << 20;
 
-Error corrupt(std::string why) { return Error{Errc::corrupt_data, "zstd: " + std::move(why)}; }
+Error corrupt(std::string why) {
+  return Error{Errc::corrupt_data, "zstd: " + std::move(why)};
+}
 
 bool is_picture(const plugin::TileView& tile) {
   return tile.dtype == wire::DType::uint8 && (tile.channels > 1 || tile.rows > 1);
 }
 }  // namespace
 
-void ZstdCodec::FreeEncoder::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
-void ZstdCodec::FreeDecoder::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(context); }
+void ZstdCodec::FreeEncoder::operator()(ZSTD_CCtx_s* context) const {
+  ZSTD_freeCCtx(context);
+}
+void ZstdCodec::FreeDecoder::operator()(ZSTD_DCtx_s* context) const {
+  ZSTD_freeDCtx(context);
+}
 
 ZstdCodec::ZstdCodec(Encoder pictures, Encoder others, Decoder decoder)
     : pictures_(std::move(pictures)), others_(std::move(others)), decoder_(std::move(decoder)) {}
@@ -52,7 +58,9 @@ Outcome<std::unique_ptr<plugin::Codec>> ZstdCodec::create(const ZstdSettings& se
   return std::unique_ptr<plugin::Codec>(new ZstdCodec(std::move(pictures), std::move(others), std::move(decoder)));
 }
 
-std::size_t ZstdCodec::bound(std::size_t in_bytes) const { return ZSTD_compressBound(in_bytes); }
+std::size_t ZstdCodec::bound(std::size_t in_bytes) const {
+  return ZSTD_compressBound(in_bytes);
+}
 
 Outcome<std::size_t> ZstdCodec::encode(const plugin::TileView& tile, ByteView in, ByteSpan out) {
   ZSTD_CCtx* const encoder = is_picture(tile) ? pictures_.get() : others_.get();

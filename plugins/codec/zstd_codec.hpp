@@ -1,4 +1,5 @@
-// zstd_codec.hpp: Zstandard, one frame for each tile. The only codec of ours that makes bytes fewer by itself without loss.
+// zstd_codec.hpp: Zstandard, one frame for each tile. The only codec of ours that makes bytes fewer by itself without
+// loss.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,8 @@ namespace gearbox::codec {
 
 struct ZstdSettings {
   int level = 1;            // for anything that is no 8-bit picture
-  int picture_level = -50;  // for tiles of 8-bit pixels: what image_delta leaves of them has few matches, and looking for them costs time and bits
+  int picture_level = -50;  // for tiles of 8-bit pixels: what image_delta leaves of them has few matches, and looking
+                            // for them costs time and bits
 };
 inline constexpr int kLowestZstdLevel = -50;
 inline constexpr int kHighestZstdLevel = 19;
@@ -22,7 +24,8 @@ inline constexpr int kHighestZstdLevel = 19;
 /// Both contexts are kept between calls: making one costs more than coding a tile.
 class ZstdCodec final : public plugin::Codec {
  public:
-  /// Errors: bad_plugin for a level outside -50..19 (0 is zstd's own default, 3), no_space when contexts cannot be made.
+  /// Errors: bad_plugin for a level outside -50..19 (0 is zstd's own default, 3), no_space when contexts cannot be
+  /// made.
   static Outcome<std::unique_ptr<plugin::Codec>> create(const ZstdSettings& settings);
 
   bool lossless() const override { return true; }
@@ -31,13 +34,18 @@ class ZstdCodec final : public plugin::Codec {
   std::size_t bound(std::size_t in_bytes) const override;
   /// Errors: internal when `out` is shorter than bound().
   Outcome<std::size_t> encode(const plugin::TileView& tile, ByteView in, ByteSpan out) override;
-  /// Takes exactly one frame: another behind it, a skippable one, bytes left over, a window over 8 MiB, a dictionary, or a
-  /// declared size over `out` are corrupt_data. A frame that declares no size may fill `out` and not one byte more.
+  /// Takes exactly one frame: another behind it, a skippable one, bytes left over, a window over 8 MiB, a dictionary,
+  /// or a declared size over `out` are corrupt_data. A frame that declares no size may fill `out` and not one byte
+  /// more.
   Outcome<std::size_t> decode(const plugin::TileView& tile, ByteView in, ByteSpan out) override;
 
  private:
-  struct FreeEncoder { void operator()(ZSTD_CCtx_s* context) const; };
-  struct FreeDecoder { void operator()(ZSTD_DCtx_s* context) const; };
+  struct FreeEncoder {
+    void operator()(ZSTD_CCtx_s* context) const;
+  };
+  struct FreeDecoder {
+    void operator()(ZSTD_DCtx_s* context) const;
+  };
   using Encoder = std::unique_ptr<ZSTD_CCtx_s, FreeEncoder>;
   using Decoder = std::unique_ptr<ZSTD_DCtx_s, FreeDecoder>;
 

@@ -59,12 +59,14 @@ Outcome<std::vector<Endpoint>> Resolver::resolve(const TcpUrl& url, Instant dead
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(hanging_, [](const std::unique_ptr<Lookup>& lookup) { return lookup->done(); });
-    if (hanging_.size() >= kMaxHanging) return Error{Errc::overloaded, "the name server does not answer; too many lookups wait for it"};
+    if (hanging_.size() >= kMaxHanging)
+      return Error{Errc::overloaded, "the name server does not answer; too many lookups wait for it"};
   }
   auto lookup = std::make_unique<Lookup>(url);
   gaicb* list[] = {&lookup->request};
   if (const int failed = ::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr); failed != 0) {
-    return Error{failed == EAI_AGAIN || failed == EAI_MEMORY ? Errc::no_space : Errc::unreachable, ::gai_strerror(failed)};
+    return Error{failed == EAI_AGAIN || failed == EAI_MEMORY ? Errc::no_space : Errc::unreachable,
+                 ::gai_strerror(failed)};
   }
   while (!lookup->done()) {
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
@@ -72,7 +74,8 @@ Outcome<std::vector<Endpoint>> Resolver::resolve(const TcpUrl& url, Instant dead
       if (::gai_cancel(&lookup->request) != EAI_CANCELED && !lookup->done()) keep_until_done(std::move(lookup));
       return Error{Errc::timeout, "no answer to the lookup of '" + escaped(url.host, 64) + "'"};
     }
-    const timespec wait{static_cast<time_t>(left.count() / 1'000'000'000), static_cast<long>(left.count() % 1'000'000'000)};
+    const timespec wait{static_cast<time_t>(left.count() / 1'000'000'000),
+                        static_cast<long>(left.count() % 1'000'000'000)};
     const gaicb* const waited[] = {&lookup->request};
     ::gai_suspend(waited, 1, &wait);  // whatever it says, the loop looks itself
   }

@@ -15,8 +15,8 @@ namespace gearbox::transport_tcp {
 
 using Endpoint = boost::asio::ip::tcp::endpoint;
 
-/// Thread-safe. Asio's own resolver waits for a stuck name server when it is destroyed; this one gives up at the deadline, and what
-/// glibc's resolver thread still writes to is kept until it is done.
+/// Thread-safe. Asio's own resolver waits for a stuck name server when it is destroyed; this one gives up at the
+/// deadline, and what glibc's resolver thread still writes to is kept until it is done.
 class Resolver {
  public:
   Resolver();
@@ -24,8 +24,8 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  /// At least one. Errors: bad_input (no such address form); unreachable (no such name, with the resolver's reason); timeout;
-  /// overloaded when too many lookups of earlier calls still hang.
+  /// At least one. Errors: bad_input (no such address form); unreachable (no such name, with the resolver's reason);
+  /// timeout; overloaded when too many lookups of earlier calls still hang.
   Outcome<std::vector<Endpoint>> resolve(const TcpUrl& url, Instant deadline);
 
  private:

@@ -16,15 +16,20 @@ Error socket_error(int number) {
     case EMFILE:
     case ENFILE:
     case ENOBUFS:
-    case ENOMEM: return Error{Errc::no_space, reason};
-    case EADDRINUSE: return Error{Errc::io_error, "address in use"};
+    case ENOMEM:
+      return Error{Errc::no_space, reason};
+    case EADDRINUSE:
+      return Error{Errc::io_error, "address in use"};
     case EACCES:
-    case EPERM: return Error{Errc::io_error, "not permitted"};
+    case EPERM:
+      return Error{Errc::io_error, "not permitted"};
     case ECONNABORTED:
     case ECONNRESET:
     case EINVAL:
-    case ENOTCONN: return Error{Errc::closed, reason};
-    default: return Error{Errc::io_error, reason};
+    case ENOTCONN:
+      return Error{Errc::closed, reason};
+    default:
+      return Error{Errc::io_error, reason};
   }
 }
 

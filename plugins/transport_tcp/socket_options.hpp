@@ -8,15 +8,15 @@
 namespace gearbox::transport_tcp {
 
 struct Settings {
-  std::uint32_t keepalive_idle_s = 15;    // silence before the first probe
+  std::uint32_t keepalive_idle_s = 15;  // silence before the first probe
   std::uint32_t keepalive_every_s = 5;
   std::uint32_t keepalive_probes = 3;
   std::uint32_t user_timeout_ms = 30000;  // sent data unacknowledged for so long ends the connection
   std::uint32_t backlog = 4096;           // the kernel cuts it to net.core.somaxconn
 };
 
-/// Keep-alive, TCP_NODELAY and TCP_USER_TIMEOUT: a peer that vanishes without a word is noticed in a bound, idle or not.
-/// Errors: io_error (closed: the peer has gone already).
+/// Keep-alive, TCP_NODELAY and TCP_USER_TIMEOUT: a peer that vanishes without a word is noticed in a bound, idle or
+/// not. Errors: io_error (closed: the peer has gone already).
 Outcome<void> set_up_connection(int descriptor, const Settings& settings);
 
 /// The Errc of a failed socket call: no_space when descriptors or buffers are used up, else io_error; with the reason.

@@ -60,7 +60,8 @@ Outcome<Socket> bound(const Endpoint& endpoint, std::uint32_t backlog) {
   const int off = 0;
   // A restart at once after a kill gets its port back, although old connections linger.
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) return socket_error(errno);
-  if (endpoint.protocol() == ip::tcp::v6() && ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) {
+  if (endpoint.protocol() == ip::tcp::v6() &&
+      ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) {
     return socket_error(errno);
   }
   if (::bind(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) return socket_error(errno);
@@ -105,12 +106,14 @@ Outcome<plugin::Connection> try_one(const Endpoint& endpoint, Instant until, con
 
 Outcome<plugin::Listening> TcpTransport::listen(std::string_view url) {
   BOOST_OUTCOME_TRY(TcpUrl parsed, parse_url(url));
-  BOOST_OUTCOME_TRY(const std::vector<Endpoint> endpoints, resolver_.resolve(parsed, after(Clock::now(), kListenLookup)));
+  BOOST_OUTCOME_TRY(const std::vector<Endpoint> endpoints,
+                    resolver_.resolve(parsed, after(Clock::now(), kListenLookup)));
   Error last;
   for (const Endpoint& endpoint : endpoints) {
     Outcome<Socket> socket = bound(endpoint, settings_.backlog);
     if (!socket) {
-      last = Error{socket.error().code == Errc::no_space ? Errc::no_space : Errc::io_error, text_of(endpoint) + ": " + socket.error().detail};
+      last = Error{socket.error().code == Errc::no_space ? Errc::no_space : Errc::io_error,
+                   text_of(endpoint) + ": " + socket.error().detail};
       continue;
     }
     BOOST_OUTCOME_TRY(const Endpoint real, endpoint_by(::getsockname, socket.value().get()));
@@ -144,7 +147,8 @@ Outcome<plugin::Connection> TcpTransport::connect(std::string_view url, Instant 
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
     const Instant now = Clock::now();
     // A dead first address must leave time for the next one.
-    const auto share = std::max<Clock::duration>((deadline - now) / static_cast<std::int64_t>(endpoints.size() - i), kLeastShare);
+    const auto share =
+        std::max<Clock::duration>((deadline - now) / static_cast<std::int64_t>(endpoints.size() - i), kLeastShare);
     Outcome<plugin::Connection> connection = try_one(endpoints[i], std::min(deadline, now + share), settings_);
     if (connection || connection.error().code == Errc::no_space) return connection;
     reasons += (reasons.empty() ? "" : "; ") + text_of(endpoints[i]) + ": " + connection.error().detail;

@@ -12,10 +12,11 @@ constexpr std::string_view kPrefix = "tcp://";
 constexpr std::size_t kMaxHostBytes = 253;  // of a DNS name
 
 bool is_host(std::string_view host, bool bracketed) {
-  return !host.empty() && host.size() <= kMaxHostBytes && host.front() != '-' && std::all_of(host.begin(), host.end(), [&](char c) {
-    const bool letter_or_digit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    return letter_or_digit || c == '.' || c == '-' || c == '_' || (bracketed && (c == ':' || c == '%'));
-  });
+  return !host.empty() && host.size() <= kMaxHostBytes && host.front() != '-' &&
+         std::all_of(host.begin(), host.end(), [&](char c) {
+           const bool letter_or_digit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+           return letter_or_digit || c == '.' || c == '-' || c == '_' || (bracketed && (c == ':' || c == '%'));
+         });
 }
 }  // namespace
 
@@ -39,7 +40,8 @@ Outcome<TcpUrl> parse_url(std::string_view url) {
   const std::string_view port = rest.substr(colon + 1);
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (port.empty() || end != port.data() + port.size() || error == std::errc::invalid_argument) return wrong("the port is no number");
+  if (port.empty() || end != port.data() + port.size() || error == std::errc::invalid_argument)
+    return wrong("the port is no number");
   if (error != std::errc() || number > 65535) return wrong("the port is out of range (0 to 65535)");
   parsed.host = std::string(host);
   parsed.port = static_cast<std::uint16_t>(number);

@@ -10,7 +10,7 @@
 namespace gearbox::transport_tcp {
 
 struct TcpUrl {
-  std::string host;           // without brackets
+  std::string host;  // without brackets
   std::uint16_t port = 0;
   bool bracketed = false;
 };

@@ -1,6 +1,8 @@
-// balancer_conformance.hpp: what balancer.hpp promises, as one suite that every balancer runs. Include it in one file of a program.
+// balancer_conformance.hpp: what balancer.hpp promises, as one suite that every balancer runs. Include it in one file
+// of a program.
 //
-// Usage: INSTANTIATE_TEST_SUITE_P(RoundRobin, BalancerConformance, ::testing::Values(BalancerCase{"round_robin", make}), balancer_name);
+// Usage: INSTANTIATE_TEST_SUITE_P(RoundRobin, BalancerConformance, ::testing::Values(BalancerCase{"round_robin",
+// make}), balancer_name);
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,10 +24,12 @@ struct BalancerCase {
   std::function<std::unique_ptr<plugin::Balancer>(std::uint64_t queue_limit)> make;
 };
 
-inline std::string balancer_name(const ::testing::TestParamInfo<BalancerCase>& info) { return info.param.name; }
+inline std::string balancer_name(const ::testing::TestParamInfo<BalancerCase>& info) {
+  return info.param.name;
+}
 
-inline plugin::CandidateView candidate(std::uint32_t id, std::uint32_t queued = 0, std::uint32_t running = 0, std::uint32_t capacity = 1,
-                                       std::int64_t p95_us = 0) {
+inline plugin::CandidateView candidate(std::uint32_t id, std::uint32_t queued = 0, std::uint32_t running = 0,
+                                       std::uint32_t capacity = 1, std::int64_t p95_us = 0) {
   return {plugin::CandidateId{id}, queued, running, capacity, microseconds{p95_us}};
 }
 
@@ -58,7 +62,8 @@ TEST_P(BalancerConformance, SaysOverloadedWhenEachIsAtItsLimit) {
   const auto picked = balancer->pick(kAnyRequest, full, Instant{});
   ASSERT_FALSE(picked);
   EXPECT_EQ(picked.error().code, Errc::overloaded);
-  EXPECT_EQ(picked_by(*balancer, {candidate(1, 4, 1), candidate(2, 3, 1)}), 2U) << "and works on when one has a place again";
+  EXPECT_EQ(picked_by(*balancer, {candidate(1, 4, 1), candidate(2, 3, 1)}), 2U)
+      << "and works on when one has a place again";
 }
 
 TEST_P(BalancerConformance, TheLimitGrowsWithTheCapacity) {
@@ -77,22 +82,26 @@ TEST_P(BalancerConformance, AlwaysPicksOneOfThoseOfferedWhileTheyComeAndGo) {
     while (candidates.size() < count) {
       id += 1 + static_cast<std::uint32_t>(random() % 5);
       const std::int64_t p95 = random() % 3 == 0 ? 0 : static_cast<std::int64_t>(random());
-      candidates.push_back(candidate(id, static_cast<std::uint32_t>(random() % 1500), static_cast<std::uint32_t>(random() % 4),
-                                     static_cast<std::uint32_t>(random() % 3), p95));
+      candidates.push_back(candidate(id, static_cast<std::uint32_t>(random() % 1500),
+                                     static_cast<std::uint32_t>(random() % 4), static_cast<std::uint32_t>(random() % 3),
+                                     p95));
     }
     const auto picked = balancer->pick(kAnyRequest, candidates, Instant{});
     if (!picked) {
       EXPECT_EQ(picked.error().code, Errc::overloaded);
       continue;
     }
-    EXPECT_TRUE(std::any_of(candidates.begin(), candidates.end(), [&](const auto& one) { return one.id == picked.value(); }));
+    EXPECT_TRUE(
+        std::any_of(candidates.begin(), candidates.end(), [&](const auto& one) { return one.id == picked.value(); }));
   }
 }
 
 TEST_P(BalancerConformance, TheLargestNumbersDoNotOverflow) {
   const auto balancer = GetParam().make(1'000'000);
   constexpr std::uint32_t kMost = 0xFFFFFFFF;
-  EXPECT_EQ(picked_by(*balancer, {candidate(1, kMost, kMost, kMost, INT64_MAX), candidate(kMost, kMost, kMost, 1, INT64_MAX)}), 1U);
+  EXPECT_EQ(picked_by(*balancer,
+                      {candidate(1, kMost, kMost, kMost, INT64_MAX), candidate(kMost, kMost, kMost, 1, INT64_MAX)}),
+            1U);
 }
 
 }  // namespace gearbox::test

@@ -1,4 +1,5 @@
-// codec_conformance.hpp: what codec.hpp promises, as one suite that every codec runs. Include it in one file of a program.
+// codec_conformance.hpp: what codec.hpp promises, as one suite that every codec runs. Include it in one file of a
+// program.
 //
 // Usage: INSTANTIATE_TEST_SUITE_P(Zstd, CodecConformance, ::testing::Values(CodecCase{"zstd", make}), case_name);
 #pragma once
@@ -24,8 +25,12 @@ struct CodecCase {
   int worst_error = 0;  // of a decoded 8-bit sample of natural(); 0 for a lossless codec
 };
 
-inline void PrintTo(const CodecCase& one, std::ostream* out) { *out << one.name; }
-inline std::string case_name(const ::testing::TestParamInfo<CodecCase>& info) { return info.param.name; }
+inline void PrintTo(const CodecCase& one, std::ostream* out) {
+  *out << one.name;
+}
+inline std::string case_name(const ::testing::TestParamInfo<CodecCase>& info) {
+  return info.param.name;
+}
 
 /// Tiles of every kind that some codec takes, at odd sizes.
 inline std::vector<plugin::TileView> sample_tiles() {
@@ -79,7 +84,8 @@ class CodecConformance : public ::testing::TestWithParam<CodecCase> {
 
   void expect_same(const plugin::TileView& tile, const Bytes& plain, const Bytes& back) {
     if (codec_->lossless()) {
-      EXPECT_TRUE(plain == back) << "not the same bytes, " << tile.rows << " x " << tile.width << " x " << tile.channels;
+      EXPECT_TRUE(plain == back) << "not the same bytes, " << tile.rows << " x " << tile.width << " x "
+                                 << tile.channels;
       return;
     }
     int worst = 0;
@@ -92,7 +98,8 @@ class CodecConformance : public ::testing::TestWithParam<CodecCase> {
   static constexpr std::size_t kGuard = 64;
   static constexpr std::byte kMark{0xA5};
   static bool guard_is_whole(const Bytes& room, std::size_t from) {
-    return std::all_of(room.begin() + static_cast<std::ptrdiff_t>(from), room.end(), [](std::byte b) { return b == kMark; });
+    return std::all_of(room.begin() + static_cast<std::ptrdiff_t>(from), room.end(),
+                       [](std::byte b) { return b == kMark; });
   }
 
   std::unique_ptr<plugin::Codec> codec_;
@@ -134,7 +141,10 @@ TEST_P(CodecConformance, KeepsExtremesWhenLossless) {
     for (const int pattern : {0, 1, 2}) {
       Bytes plain(tile.bytes());
       for (std::size_t i = 0; i < plain.size(); ++i) {
-        plain[i] = pattern == 0 ? std::byte{0} : pattern == 1 ? std::byte{0xFF} : (i / 2) % 2 == 0 ? std::byte{0xFF} : std::byte{0};
+        plain[i] = pattern == 0       ? std::byte{0}
+                   : pattern == 1     ? std::byte{0xFF}
+                   : (i / 2) % 2 == 0 ? std::byte{0xFF}
+                                      : std::byte{0};
       }
       Bytes back;
       ASSERT_TRUE(decoded(tile, coded(tile, plain), back).has_value());

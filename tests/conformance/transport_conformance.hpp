@@ -1,4 +1,5 @@
-// transport_conformance.hpp: what transport.hpp promises, as one suite that every transport runs. Include it in one file of a program.
+// transport_conformance.hpp: what transport.hpp promises, as one suite that every transport runs. Include it in one
+// file of a program.
 #pragma once
 
 #include <fcntl.h>
@@ -26,7 +27,9 @@ struct TransportCase {
   std::string nobody_url;                // where nobody listens
 };
 
-inline std::string transport_name(const ::testing::TestParamInfo<TransportCase>& info) { return info.param.name; }
+inline std::string transport_name(const ::testing::TestParamInfo<TransportCase>& info) {
+  return info.param.name;
+}
 
 /// Closes a descriptor at the end of a test.
 class Closer {
@@ -43,7 +46,9 @@ class Closer {
   int descriptor_;
 };
 
-inline Instant soon() { return after(Clock::now(), milliseconds{5000}); }
+inline Instant soon() {
+  return after(Clock::now(), milliseconds{5000});
+}
 
 inline bool readable(int descriptor) {
   pollfd waiting{descriptor, POLLIN, 0};
@@ -138,7 +143,8 @@ TEST_P(TransportConformance, WhereNobodyListensIsUnreachable) {
 
 TEST_P(TransportConformance, RefusesWhatIsNoUrlOfItsScheme) {
   const std::string scheme(transport_->scheme());
-  for (const std::string& url : {std::string(), std::string("x"), scheme + "://", scheme + ":/a", std::string("other://a:1"), scheme + "://\x01:1"}) {
+  for (const std::string& url : {std::string(), std::string("x"), scheme + "://", scheme + ":/a",
+                                 std::string("other://a:1"), scheme + "://\x01:1"}) {
     EXPECT_EQ(transport_->connect(url, soon()).error().code, Errc::bad_input) << url;
     EXPECT_EQ(transport_->listen(url).error().code, Errc::bad_input) << url;
   }

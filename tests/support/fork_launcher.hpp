@@ -20,7 +20,8 @@ namespace gearbox::test_support {
 class ForkLauncher final : public worker_pool::Launcher {
  public:
   /// `more` is added to each worker's command line.
-  explicit ForkLauncher(boost::asio::io_context& io, std::vector<std::string> more = {}) : io_(io), more_(std::move(more)) {}
+  explicit ForkLauncher(boost::asio::io_context& io, std::vector<std::string> more = {})
+      : io_(io), more_(std::move(more)) {}
   ~ForkLauncher() override {
     for (const int pid : children_) ::kill(pid, SIGKILL);
     wait_for_all();
@@ -65,7 +66,9 @@ class ForkLauncher final : public worker_pool::Launcher {
   std::vector<Order> orders;
 
  private:
-  void reap() { std::erase_if(children_, [](int pid) { return ::waitpid(pid, nullptr, WNOHANG) == pid; }); }
+  void reap() {
+    std::erase_if(children_, [](int pid) { return ::waitpid(pid, nullptr, WNOHANG) == pid; });
+  }
 
   boost::asio::io_context& io_;
   std::vector<std::string> more_;

@@ -35,12 +35,12 @@ inline Bytes read_file(const std::filesystem::path& file) {
 }
 
 /// Says so on the way, so that the runner counts it.
-#define GEARBOX_SHARED_OR_SKIP(name, part)                                     \
-  const auto name##_found = ::gearbox::test::shared_folder(part);              \
-  if (!name##_found) {                                                         \
-    std::cout << "NOT RUN: no folder ../shared/" part "\n";                    \
-    GTEST_SKIP() << "no folder ../shared/" part;                               \
-  }                                                                            \
+#define GEARBOX_SHARED_OR_SKIP(name, part)                        \
+  const auto name##_found = ::gearbox::test::shared_folder(part); \
+  if (!name##_found) {                                            \
+    std::cout << "NOT RUN: no folder ../shared/" part "\n";       \
+    GTEST_SKIP() << "no folder ../shared/" part;                  \
+  }                                                               \
   const std::filesystem::path& name = *name##_found
 
 inline Bytes random_bytes(std::mt19937_64& random, std::size_t count) {
@@ -75,12 +75,24 @@ inline Bytes mutated(std::mt19937_64& random, Bytes bytes) {
     const std::size_t at = random() % bytes.size();
     const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     switch (random() % 6) {
-      case 0: bytes[at] ^= static_cast<std::byte>(1U << (random() % 8)); break;
-      case 1: bytes[at] = static_cast<std::byte>(random() & 0xFF); break;
-      case 2: bytes[at] = random() % 2 == 0 ? std::byte{0xFF} : std::byte{0}; break;
-      case 3: bytes.insert(place, static_cast<std::byte>(random() & 0xFF)); break;
-      case 4: bytes.erase(place); break;
-      default: bytes.resize(at); break;
+      case 0:
+        bytes[at] ^= static_cast<std::byte>(1U << (random() % 8));
+        break;
+      case 1:
+        bytes[at] = static_cast<std::byte>(random() & 0xFF);
+        break;
+      case 2:
+        bytes[at] = random() % 2 == 0 ? std::byte{0xFF} : std::byte{0};
+        break;
+      case 3:
+        bytes.insert(place, static_cast<std::byte>(random() & 0xFF));
+        break;
+      case 4:
+        bytes.erase(place);
+        break;
+      default:
+        bytes.resize(at);
+        break;
     }
   }
   return bytes;

@@ -99,7 +99,8 @@ TEST(WorkerShimLife, ServesTheNextNodeWithTheModelItHas) {
   TestNode node;
   node.start("commands", {"--reattach-ms", "20000"});
   ASSERT_TRUE(node.attach()) << node.log();
-  ASSERT_FALSE(node.ask(command("keep"))->failed);  // the old node's memory must outlive it: the model still looks at it
+  ASSERT_FALSE(
+      node.ask(command("keep"))->failed);  // the old node's memory must outlive it: the model still looks at it
   node.vanish();
   node.listen();
   ASSERT_TRUE(node.attach()) << node.log();

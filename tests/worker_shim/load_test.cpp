@@ -30,7 +30,8 @@ void expect_exit(TestNode& node, int code) {
 TEST(WorkerShimLoad, ReportsAnImportThatFails) {
   TestNode node;
   node.start("import_error");
-  EXPECT_EQ(reported(node), "model_failed: ModuleNotFoundError: No module named 'a_module_that_is_not_there' (model.py:1)");
+  EXPECT_EQ(reported(node),
+            "model_failed: ModuleNotFoundError: No module named 'a_module_that_is_not_there' (model.py:1)");
   expect_exit(node, 3);
 }
 

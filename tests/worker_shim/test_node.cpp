@@ -23,7 +23,7 @@
 namespace gearbox::test {
 namespace {
 
-constexpr std::uint64_t kInputSlot = 128 * 1024;   // one for each place of the ring
+constexpr std::uint64_t kInputSlot = 128 * 1024;  // one for each place of the ring
 constexpr std::uint64_t kGrant = 256 * 1024;
 constexpr shm::ArenaId kOutput{1};
 
@@ -82,8 +82,9 @@ void TestNode::listen() {
 }
 
 void TestNode::start(const std::string& model, std::vector<std::string> more, std::vector<std::string> env) {
-  std::vector<std::string> line{SHIM,     "--model", std::string(MODELS) + "/" + model, "--env", "test",
-                                "--node", folder_ / "workers.sock", "--slot", "3"};
+  std::vector<std::string> line{SHIM,   "--model", std::string(MODELS) + "/" + model, "--env",
+                                "test", "--node",  folder_ / "workers.sock",          "--slot",
+                                "3"};
   if (std::find(more.begin(), more.end(), "--python") == more.end()) line.insert(line.end(), {"--python", PYTHON});
   line.insert(line.end(), more.begin(), more.end());
   std::vector<char*> argv;
@@ -143,8 +144,9 @@ bool TestNode::attach(milliseconds within) {
   accept.output_arena = kOutput;
   accept.output_bytes = output_bytes;
   accept.spin_us = 20;
-  return shm::send_message(socket_.get(), accept,
-                           {ring.value().get(), worker_bell_.fd(), node_bell_.fd(), for_worker.value().get(), output.value().get()})
+  return shm::send_message(
+             socket_.get(), accept,
+             {ring.value().get(), worker_bell_.fd(), node_bell_.fd(), for_worker.value().get(), output.value().get()})
       .has_value();
 }
 
@@ -233,7 +235,8 @@ std::optional<Answer> TestNode::answer(milliseconds within) {
   for (const shm::PlacedTensor& tensor : block.value().tensors) {
     EXPECT_TRUE(shm::check_range(tensor.offset, tensor.spec.bytes, output_.size()).has_value());
     answer.outputs.push_back(Tensor{tensor.spec.name, tensor.spec.dtype, tensor.spec.shape,
-                                    std::string(text_of(output_.view().subspan(tensor.offset, tensor.spec.bytes))), tensor.item});
+                                    std::string(text_of(output_.view().subspan(tensor.offset, tensor.spec.bytes))),
+                                    tensor.item});
   }
   return answer;
 }
@@ -250,7 +253,9 @@ void TestNode::vanish() {
   listener_.reset();
 }
 
-void TestNode::signal(int number) { ::kill(pid_, number); }
+void TestNode::signal(int number) {
+  ::kill(pid_, number);
+}
 
 std::optional<int> TestNode::ended(milliseconds within) {
   if (status_) return status_;

@@ -1,5 +1,5 @@
-// test_node.hpp: as much of a node as a worker needs: it starts worker_shim, lets it attach, hands it calls over the ring and
-// reads the answers. Everything it makes is gone when it is destroyed.
+// test_node.hpp: as much of a node as a worker needs: it starts worker_shim, lets it attach, hands it calls over the
+// ring and reads the answers. Everything it makes is gone when it is destroyed.
 #pragma once
 
 #include <sys/types.h>
@@ -39,8 +39,8 @@ Tensor uint8_tensor(std::string name, std::string bytes);
 struct Answer {
   std::uint64_t request = 0;
   bool failed = false;
-  Errc code{};             // of a failure
-  std::string text;        // of a failure
+  Errc code{};       // of a failure
+  std::string text;  // of a failure
   std::vector<Tensor> outputs;
   const Tensor* find(std::string_view name, std::uint32_t item = 0) const;
 };

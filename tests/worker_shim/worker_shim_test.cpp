@@ -1,5 +1,5 @@
-// Calls through the ring into Python and back: what is right comes back bit for bit, what is wrong is a failed call with its
-// reason, and the same process answers the next one.
+// Calls through the ring into Python and back: what is right comes back bit for bit, what is wrong is a failed call
+// with its reason, and the same process answers the next one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,8 +77,12 @@ TEST_F(Commands, ProbesWithTheModelsOwnExample) {
 }
 
 TEST_F(Commands, TakesNumbersInEachPlainForm) {
-  for (const auto& [command, numbers] : std::vector<std::pair<std::string, std::vector<float>>>{
-           {"in_place", {1, 2, 3}}, {"strided", {0, 3}}, {"plain_list", {1.5F, 2.5F}}, {"one_number", {7}}, {"big_endian", {1, 2}}}) {
+  for (const auto& [command, numbers] :
+       std::vector<std::pair<std::string, std::vector<float>>>{{"in_place", {1, 2, 3}},
+                                                               {"strided", {0, 3}},
+                                                               {"plain_list", {1.5F, 2.5F}},
+                                                               {"one_number", {7}},
+                                                               {"big_endian", {1, 2}}}) {
     const auto got = tell(command);
     ASSERT_TRUE(got && !got->failed) << command << (got ? got->text : "");
     EXPECT_EQ(number(*got), bytes_of(numbers)) << command;
@@ -101,7 +105,9 @@ TEST_F(Commands, KeepsEachBitOfSpecialNumbers) {
 TEST_F(Commands, PassesBytesUnchangedAndTextAsUtf8) {
   auto got = tell("not_utf8");
   ASSERT_TRUE(got && !got->failed);
-  EXPECT_EQ(text(*got), "\xff\xfe\x80" "caf\xe9");
+  EXPECT_EQ(text(*got),
+            "\xff\xfe\x80"
+            "caf\xe9");
   got = tell("text_list");
   ASSERT_TRUE(got && !got->failed);
   EXPECT_EQ(text(*got), "\xc3\xa4 \xe2\x82\xac");
@@ -118,7 +124,8 @@ TEST_F(Commands, SaysWhyAModelRaised) {
   expect_failure("unprintable", Errc::model_failed, "gearbox_model.Bad: <exception str() failed>");
   expect_failure("system_exit", Errc::model_failed, "SystemExit: enough");
   expect_failure("keyboard_interrupt", Errc::model_failed, "KeyboardInterrupt");
-  expect_failure("no_such_command", Errc::model_failed, "AttributeError: 'Model' object has no attribute 'no_such_command'");
+  expect_failure("no_such_command", Errc::model_failed,
+                 "AttributeError: 'Model' object has no attribute 'no_such_command'");
 }
 
 TEST_F(Commands, TellsARefusedRequestFromAFailedModel) {
@@ -133,11 +140,13 @@ TEST_F(Commands, NamesTheOutputThatDoesNotFitTheRecord) {
   expect_failure("missing", Errc::bad_result, "output 'parts': missing in what infer() gave");
   expect_failure("undeclared", Errc::bad_result, "output 'nmuber' is not in the model's record");
   expect_failure("no_dict", Errc::bad_result, "infer() gave list for one item of the batch, not a dict of outputs");
-  expect_failure("one_more", Errc::bad_result, "infer() gave a list of 2 for a batch of 1, not a list of as many dicts");
+  expect_failure("one_more", Errc::bad_result,
+                 "infer() gave a list of 2 for a batch of 1, not a list of as many dicts");
   expect_failure("surrogate", Errc::bad_result,
                  "output 'text': the text has no UTF-8 form (it holds lone surrogates); give bytes instead");
   expect_failure("no_list", Errc::bad_result, "output 'parts': expected a list of tensors, got int");
-  expect_failure("object_part", Errc::bad_result, "output 'parts': numpy.ndarray is no tensor: TypeError: an array of object is no tensor");
+  expect_failure("object_part", Errc::bad_result,
+                 "output 'parts': numpy.ndarray is no tensor: TypeError: an array of object is no tensor");
   expect_failure("too_many", Errc::bad_result,
                  "output 'parts': more than " + std::to_string(wire::kMaxTensors) + " tensors in one result");
 }
@@ -172,7 +181,8 @@ TEST_F(Commands, DoesNotRunACallWhoseTimeIsUp) {
 }
 
 TEST_F(Commands, FailsOneOfABatchAndServesItsNeighbours) {
-  const auto numbers = node_->calls({inputs("echo"), inputs("raises"), inputs("batch_sizes"), inputs("bad_picture_item")});
+  const auto numbers =
+      node_->calls({inputs("echo"), inputs("raises"), inputs("batch_sizes"), inputs("bad_picture_item")});
   std::map<std::uint64_t, Answer> got;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     auto one = node_->answer();
@@ -211,7 +221,8 @@ TEST(WorkerShimEcho, GivesBackEachTypeBitForBit) {
   node.start("echo_any");
   ASSERT_TRUE(node.attach()) << node.log();
   std::string pattern;
-  for (int i = 0; i < 256; ++i) pattern += static_cast<char>(i);  // NaNs, denormals and -0 of each width are among these
+  for (int i = 0; i < 256; ++i)
+    pattern += static_cast<char>(i);  // NaNs, denormals and -0 of each width are among these
   for (std::uint32_t number = 1; number <= 12; ++number) {
     const DType dtype = *wire::dtype_from(number);
     const auto elements = static_cast<std::int64_t>(pattern.size() / wire::element_bytes(dtype));

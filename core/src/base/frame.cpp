@@ -39,7 +39,8 @@ Outcome<FrameHeader> parse_header(ByteView bytes) {
   header.offset = load_le<std::uint64_t>(&bytes[48]);
   if (header.json_bytes > kMaxJsonBytes || header.payload_bytes > kMaxPayloadBytes) {
     return Error{Errc::frame_too_large, "JSON of " + std::to_string(header.json_bytes) + " and payload of " +
-                                            std::to_string(header.payload_bytes) + " bytes; limits are 65536 and 1048576"};
+                                            std::to_string(header.payload_bytes) +
+                                            " bytes; limits are 65536 and 1048576"};
   }
   return header;
 }

@@ -38,11 +38,14 @@ Outcome<PictureType> type_of(ByteView head) {
 }
 }  // namespace
 
-std::string_view name_of(PictureType type) { return type == PictureType::jpeg ? "JPEG" : "PNG"; }
+std::string_view name_of(PictureType type) {
+  return type == PictureType::jpeg ? "JPEG" : "PNG";
+}
 
 Outcome<PictureInfo> look_at_picture(ByteView head, const PictureLimits& limits) {
   BOOST_OUTCOME_TRY(const PictureType type, type_of(head));
-  BOOST_OUTCOME_TRY(const PictureInfo info, type == PictureType::png ? picture::png_header(head) : picture::jpeg_header(head));
+  BOOST_OUTCOME_TRY(const PictureInfo info,
+                    type == PictureType::png ? picture::png_header(head) : picture::jpeg_header(head));
   BOOST_OUTCOME_TRY(check_size(info, limits));
   return info;
 }

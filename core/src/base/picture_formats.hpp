@@ -8,7 +8,9 @@
 
 namespace gearbox::wire::picture {
 
-inline Error bad(std::string why) { return Error{Errc::bad_picture, std::move(why)}; }
+inline Error bad(std::string why) {
+  return Error{Errc::bad_picture, std::move(why)};
+}
 
 /// Size and kind from the header; `head` starts with the format's signature. The size is not judged.
 Outcome<PictureInfo> png_header(ByteView head);

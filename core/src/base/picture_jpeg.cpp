@@ -9,9 +9,13 @@ constexpr unsigned kStartOfImage = 0xD8;
 constexpr unsigned kEndOfImage = 0xD9;
 constexpr unsigned kStartOfScan = 0xDA;
 
-unsigned octet(ByteView file, std::size_t at) { return std::to_integer<unsigned>(file[at]); }
+unsigned octet(ByteView file, std::size_t at) {
+  return std::to_integer<unsigned>(file[at]);
+}
 
-bool stands_alone(unsigned marker) { return marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7); }
+bool stands_alone(unsigned marker) {
+  return marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7);
+}
 bool is_frame(unsigned marker) {  // SOF0..15 without DHT, JPG and DAC
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
 }
@@ -40,7 +44,8 @@ Outcome<Segment> segment_at(ByteView file, std::size_t at) {
   if (segment.marker == kEndOfImage || stands_alone(segment.marker)) return segment;
   if (file.size() - segment.next < 2) return cut(file, "a segment has no length");
   const std::size_t length = octet(file, segment.next) << 8 | octet(file, segment.next + 1);
-  if (length < 2) return bad("JPEG segment at byte " + std::to_string(at) + " has a length of " + std::to_string(length));
+  if (length < 2)
+    return bad("JPEG segment at byte " + std::to_string(at) + " has a length of " + std::to_string(length));
   if (length > file.size() - segment.next) {
     return cut(file, "the segment at byte " + std::to_string(at) + " has " + std::to_string(length) + " bytes");
   }
@@ -68,7 +73,8 @@ std::size_t scan_end(ByteView file, std::size_t at) {
 Outcome<PictureInfo> read_frame(const Segment& segment) {
   const ByteView body = segment.body;
   if (segment.marker > 0xC2) {
-    return bad("JPEG of coding process " + std::to_string(segment.marker - 0xC0) + ": only baseline, extended and progressive are read");
+    return bad("JPEG of coding process " + std::to_string(segment.marker - 0xC0) +
+               ": only baseline, extended and progressive are read");
   }
   if (body.size() < 6) return bad("JPEG frame header of " + std::to_string(body.size()) + " bytes");
   PictureInfo info;
@@ -105,7 +111,8 @@ Outcome<void> walk_jpeg(ByteView file) {
     at = segment.next;
     if (segment.marker == kEndOfImage) break;
     // A second one could name another size than the one that was judged.
-    if (is_frame(segment.marker) && ++frames > 1) return bad("JPEG with a second frame header at byte " + std::to_string(at));
+    if (is_frame(segment.marker) && ++frames > 1)
+      return bad("JPEG with a second frame header at byte " + std::to_string(at));
     if (segment.marker == kStartOfScan) {
       const std::size_t end = scan_end(file, at);
       if (end == at) return bad("JPEG scan at byte " + std::to_string(at) + " is empty");

@@ -80,19 +80,26 @@ std::uint8_t channels_of(unsigned colour, unsigned bits) {
   const bool wide = bits == 8 || bits == 16;
   const bool narrow = bits == 1 || bits == 2 || bits == 4;
   switch (colour) {
-    case 0: return wide || narrow ? 1 : 0;
-    case 2: return wide ? 3 : 0;
-    case 3: return narrow || bits == 8 ? 1 : 0;
-    case 4: return wide ? 2 : 0;
-    case 6: return wide ? 4 : 0;
-    default: return 0;
+    case 0:
+      return wide || narrow ? 1 : 0;
+    case 2:
+      return wide ? 3 : 0;
+    case 3:
+      return narrow || bits == 8 ? 1 : 0;
+    case 4:
+      return wide ? 2 : 0;
+    case 6:
+      return wide ? 4 : 0;
+    default:
+      return 0;
   }
 }
 }  // namespace
 
 Outcome<PictureInfo> png_header(ByteView head) {
   BOOST_OUTCOME_TRY(const Chunk chunk, chunk_at(head, kSignatureBytes));
-  if (chunk.type != "IHDR" || chunk.data.size() != kHeaderChunkBytes) return bad("PNG does not begin with its header chunk");
+  if (chunk.type != "IHDR" || chunk.data.size() != kHeaderChunkBytes)
+    return bad("PNG does not begin with its header chunk");
   PictureInfo info;
   info.type = PictureType::png;
   info.width = load_be32(&chunk.data[0]);
@@ -115,7 +122,8 @@ Outcome<void> walk_png(ByteView file) {
   bool has_pixels = false;
   for (;;) {
     BOOST_OUTCOME_TRY(const Chunk chunk, chunk_at(file, at));
-    if (chunk.type == "IHDR" && at != kSignatureBytes) return bad("PNG has a second header at byte " + std::to_string(at));
+    if (chunk.type == "IHDR" && at != kSignatureBytes)
+      return bad("PNG has a second header at byte " + std::to_string(at));
     has_pixels = has_pixels || (chunk.type == "IDAT" && !chunk.data.empty());
     if (chunk.type == "IEND") break;
     at += chunk.whole_bytes;

@@ -12,7 +12,7 @@ struct Header {
   DType dtype = DType::uint8;
   bool big_endian = false;
   std::vector<std::int64_t> shape;
-  std::size_t data_offset = 0;   // at most the file's size
+  std::size_t data_offset = 0;  // at most the file's size
 };
 
 /// `file` begins with the format's magic. Errors: bad_picture.

@@ -7,7 +7,9 @@
 namespace gearbox::wire {
 
 namespace {
-Error bad(std::string why) { return Error{Errc::bad_picture, std::move(why)}; }
+Error bad(std::string why) {
+  return Error{Errc::bad_picture, std::move(why)};
+}
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 

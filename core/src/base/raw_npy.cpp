@@ -11,10 +11,12 @@ namespace {
 constexpr std::size_t kMaxHeaderBytes = 64 * 1024;
 constexpr std::size_t kMaxDimensions = 4;
 
-Error bad(std::string why) { return Error{Errc::bad_picture, ".npy " + std::move(why)}; }
+Error bad(std::string why) {
+  return Error{Errc::bad_picture, ".npy " + std::move(why)};
+}
 
-/// A reader for the one Python literal that stands in an .npy header: {'descr': '<u2', 'fortran_order': False, 'shape': (2, 3), }
-/// Anything else, such as a list of fields, is refused where it begins. No recursion, so no depth to exhaust.
+/// A reader for the one Python literal that stands in an .npy header: {'descr': '<u2', 'fortran_order': False, 'shape':
+/// (2, 3), } Anything else, such as a list of fields, is refused where it begins. No recursion, so no depth to exhaust.
 class Literal {
  public:
   explicit Literal(std::string_view text) : text_(text) {}
@@ -72,9 +74,10 @@ Outcome<void> read_dtype(std::string_view text, Header& header) {
     std::string_view code;
     DType type;
   };
-  constexpr Known kKnown[] = {{"b1", DType::boolean}, {"u1", DType::uint8}, {"u2", DType::uint16}, {"u4", DType::uint32},
-                              {"u8", DType::uint64},  {"i1", DType::int8},  {"i2", DType::int16},  {"i4", DType::int32},
-                              {"i8", DType::int64},   {"f2", DType::fp16},  {"f4", DType::fp32},   {"f8", DType::fp64}};
+  constexpr Known kKnown[] = {{"b1", DType::boolean}, {"u1", DType::uint8},  {"u2", DType::uint16},
+                              {"u4", DType::uint32},  {"u8", DType::uint64}, {"i1", DType::int8},
+                              {"i2", DType::int16},   {"i4", DType::int32},  {"i8", DType::int64},
+                              {"f2", DType::fp16},    {"f4", DType::fp32},   {"f8", DType::fp64}};
   const std::string_view order = text.substr(0, 1);
   for (const Known& known : kKnown) {
     if (text.size() != 3 || text.substr(1) != known.code) continue;
@@ -91,7 +94,8 @@ Outcome<void> read_shape(Literal& literal, Header& header) {
   if (!literal.take('(')) return bad("header: the shape is no tuple");
   while (!literal.take(')')) {
     const auto dimension = literal.number();
-    if (!dimension) return bad("header: a dimension is no number from 0 to 10^18, at byte " + std::to_string(literal.at()));
+    if (!dimension)
+      return bad("header: a dimension is no number from 0 to 10^18, at byte " + std::to_string(literal.at()));
     header.shape.push_back(*dimension);
     if (header.shape.size() > kMaxDimensions) return bad("has more than 4 dimensions");
     if (literal.take(',')) continue;

@@ -9,9 +9,13 @@ namespace {
 constexpr std::int64_t kMaxSide = 1'000'000'000;
 constexpr std::size_t kMaxHeaderBytes = 64 * 1024;  // comments included
 
-Error bad(std::string why) { return Error{Errc::bad_picture, "PNM " + std::move(why)}; }
+Error bad(std::string why) {
+  return Error{Errc::bad_picture, "PNM " + std::move(why)};
+}
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f'; }
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
+}
 
 /// Reads blanks, comments to the end of their line, then a number; `at` ends up behind it.
 Outcome<std::int64_t> number(std::string_view text, std::size_t& at, const std::string& what) {
@@ -36,11 +40,13 @@ Outcome<std::int64_t> number(std::string_view text, std::size_t& at, const std::
 Outcome<Header> pnm_header(ByteView file) {
   const std::string_view text = text_of(file).substr(0, kMaxHeaderBytes);
   std::size_t at = 2;
-  if (text.size() < 3 || !(is_space(text[2]) || text[2] == '#')) return bad("header is cut or damaged after its first two bytes");
+  if (text.size() < 3 || !(is_space(text[2]) || text[2] == '#'))
+    return bad("header is cut or damaged after its first two bytes");
   BOOST_OUTCOME_TRY(const std::int64_t width, number(text, at, "width"));
   BOOST_OUTCOME_TRY(const std::int64_t height, number(text, at, "height"));
   BOOST_OUTCOME_TRY(const std::int64_t highest, number(text, at, "maximum"));
-  if (highest < 1 || highest > 65535) return bad("header: a maximum of " + std::to_string(highest) + " is not in 1..65535");
+  if (highest < 1 || highest > 65535)
+    return bad("header: a maximum of " + std::to_string(highest) + " is not in 1..65535");
   if (at >= text.size() || !is_space(text[at])) return bad("header is not followed by one blank");
   Header header;
   header.shape = {height, width};

@@ -15,8 +15,8 @@ void stop_point(std::string_view name) {
     const char* text = std::getenv("GEARBOX_STOP_AT");
     return std::string(text == nullptr ? "" : text);
   }();
-  const bool known = std::any_of(kStopPoints.begin(), kStopPoints.end(),
-                                 [&](const StopPoint& point) { return point.name == name; });
+  const bool known =
+      std::any_of(kStopPoints.begin(), kStopPoints.end(), [&](const StopPoint& point) { return point.name == name; });
   if (!known) {
     std::fprintf(stderr, "stop point %.*s is not in kStopPoints\n", static_cast<int>(name.size()), name.data());
     std::abort();

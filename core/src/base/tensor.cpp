@@ -12,11 +12,11 @@ struct Known {
   std::string_view name;
   std::size_t bytes;
 };
-constexpr Known kKnown[] = {
-    {DType::boolean, "BOOL", 1}, {DType::uint8, "UINT8", 1},   {DType::uint16, "UINT16", 2}, {DType::uint32, "UINT32", 4},
-    {DType::uint64, "UINT64", 8}, {DType::int8, "INT8", 1},    {DType::int16, "INT16", 2},   {DType::int32, "INT32", 4},
-    {DType::int64, "INT64", 8},  {DType::fp16, "FP16", 2},     {DType::fp32, "FP32", 4},     {DType::fp64, "FP64", 8},
-    {DType::bytes, "BYTES", 0}};
+constexpr Known kKnown[] = {{DType::boolean, "BOOL", 1},  {DType::uint8, "UINT8", 1},   {DType::uint16, "UINT16", 2},
+                            {DType::uint32, "UINT32", 4}, {DType::uint64, "UINT64", 8}, {DType::int8, "INT8", 1},
+                            {DType::int16, "INT16", 2},   {DType::int32, "INT32", 4},   {DType::int64, "INT64", 8},
+                            {DType::fp16, "FP16", 2},     {DType::fp32, "FP32", 4},     {DType::fp64, "FP64", 8},
+                            {DType::bytes, "BYTES", 0}};
 }  // namespace
 
 std::string_view name_of(DType type) {
@@ -49,7 +49,8 @@ std::size_t element_bytes(DType type) {
 
 Outcome<std::uint64_t> element_count(const std::vector<std::int64_t>& shape) {
   if (shape.size() > kMaxRank) return Error{Errc::bad_input, "rank " + std::to_string(shape.size()) + " is over 8"};
-  // A dimension of 0 makes the product 0, but the others still have to be sane: take the product of the larger of 1 and each.
+  // A dimension of 0 makes the product 0, but the others still have to be sane: take the product of the larger of 1 and
+  // each.
   std::uint64_t bound = 1;
   bool empty = false;
   for (const std::int64_t dimension : shape) {
@@ -65,7 +66,9 @@ Outcome<std::uint64_t> element_count(const std::vector<std::int64_t>& shape) {
 
 Outcome<void> check(const TensorSpec& spec) {
   BOOST_OUTCOME_TRY(check_name("tensor", spec.name));
-  const auto named = [&](std::string why) { return Error{Errc::bad_input, "tensor '" + spec.name + "': " + std::move(why)}; };
+  const auto named = [&](std::string why) {
+    return Error{Errc::bad_input, "tensor '" + spec.name + "': " + std::move(why)};
+  };
   if (spec.name.size() > 32) return named("its name is over 32 bytes");
   auto count = element_count(spec.shape);
   if (!count) return named(count.error().detail);

@@ -62,8 +62,9 @@ std::string escaped(std::string_view text, std::size_t limit) {
     const std::size_t length = utf8_length(text, i);
     // U+0080..U+009F are control characters too, and U+2028/2029 end a line for some readers.
     const bool c1 = length == 2 && c == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    const bool separator = length == 3 && c == 0xE2 && static_cast<unsigned char>(text[i + 1]) == 0x80 &&
-                           (static_cast<unsigned char>(text[i + 2]) == 0xA8 || static_cast<unsigned char>(text[i + 2]) == 0xA9);
+    const bool separator =
+        length == 3 && c == 0xE2 && static_cast<unsigned char>(text[i + 1]) == 0x80 &&
+        (static_cast<unsigned char>(text[i + 2]) == 0xA8 || static_cast<unsigned char>(text[i + 2]) == 0xA9);
     if (length == 0 || c < 0x20 || c == 0x7F || c == '\\' || c1 || separator) {
       const std::size_t bytes = length == 0 ? 1 : length;
       for (std::size_t k = 0; k < bytes; ++k) {

@@ -132,11 +132,13 @@ Outcome<void> Accounts::add_user(User user, std::string_view password) {
     BOOST_OUTCOME_TRY(highest.first());
     user.tenant = static_cast<std::uint32_t>(highest.integer(0)) + 1;
   }
-  BOOST_OUTCOME_TRY(auto insert, state_->database.prepare("INSERT OR IGNORE INTO users VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0)"));
-  BOOST_OUTCOME_TRY(insert.first(user.name, hash, std::int64_t{user.tenant}, std::int64_t{user.weight}, join(user.tasks),
-                                 std::int64_t{user.max_requests}, static_cast<std::int64_t>(user.max_upload_bytes),
-                                 wall_clock_ms()));
-  if (state_->database.changed_rows() == 0) return Error{Errc::not_allowed, "there is already a user '" + user.name + "'"};
+  BOOST_OUTCOME_TRY(auto insert,
+                    state_->database.prepare("INSERT OR IGNORE INTO users VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0)"));
+  BOOST_OUTCOME_TRY(insert.first(user.name, hash, std::int64_t{user.tenant}, std::int64_t{user.weight},
+                                 join(user.tasks), std::int64_t{user.max_requests},
+                                 static_cast<std::int64_t>(user.max_upload_bytes), wall_clock_ms()));
+  if (state_->database.changed_rows() == 0)
+    return Error{Errc::not_allowed, "there is already a user '" + user.name + "'"};
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }
@@ -165,9 +167,9 @@ Outcome<void> Accounts::remove_user(std::string_view name) {
   BOOST_OUTCOME_TRY(auto remove, state_->database.prepare("DELETE FROM users WHERE name = ?1"));
   BOOST_OUTCOME_TRY(remove.first(name));
   if (state_->database.changed_rows() == 0) return no_such("user", name);
-  BOOST_OUTCOME_TRY(auto revoke, state_->database.prepare(
-                                     "UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
-                                     "WHERE user = ?1 AND revoked = 0"));
+  BOOST_OUTCOME_TRY(auto revoke,
+                    state_->database.prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
+                                             "WHERE user = ?1 AND revoked = 0"));
   BOOST_OUTCOME_TRY(revoke.first(name));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
@@ -225,13 +227,12 @@ Outcome<void> Accounts::enrol(std::string_view user, std::string_view device, co
     return Error{Errc::not_allowed, "this device key belongs to another account: enrol with a new key"};
   }
   known.rewind();
-  BOOST_OUTCOME_TRY(auto replace, state_->database.prepare(
-                                      "UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
-                                      "WHERE user = ?1 AND name = ?2 AND revoked = 0 AND key <> ?3"));
+  BOOST_OUTCOME_TRY(auto replace,
+                    state_->database.prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
+                                             "WHERE user = ?1 AND name = ?2 AND revoked = 0 AND key <> ?3"));
   BOOST_OUTCOME_TRY(replace.first(user, device, hex));
-  BOOST_OUTCOME_TRY(auto upsert, state_->database.prepare(
-                                     "INSERT INTO devices VALUES(?1,?2,?3,?4,0,0) "
-                                     "ON CONFLICT(key) DO UPDATE SET name = excluded.name"));
+  BOOST_OUTCOME_TRY(auto upsert, state_->database.prepare("INSERT INTO devices VALUES(?1,?2,?3,?4,0,0) "
+                                                          "ON CONFLICT(key) DO UPDATE SET name = excluded.name"));
   BOOST_OUTCOME_TRY(upsert.first(hex, user, device, wall_clock_ms()));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
@@ -249,8 +250,9 @@ Outcome<User> Accounts::login(std::string_view user_name, const PublicKey& key) 
 }
 
 Outcome<std::vector<Device>> Accounts::devices() {
-  BOOST_OUTCOME_TRY(auto rows, state_->database.prepare("SELECT key, user, name, created, last_seen, revoked FROM devices "
-                                                        "ORDER BY user, name, created"));
+  BOOST_OUTCOME_TRY(auto rows,
+                    state_->database.prepare("SELECT key, user, name, created, last_seen, revoked FROM devices "
+                                             "ORDER BY user, name, created"));
   std::vector<Device> devices;
   BOOST_OUTCOME_TRY(bool more, rows.first());
   while (more) {
@@ -287,10 +289,9 @@ Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, std::
 }
 
 Outcome<std::vector<PublicKey>> Accounts::revoked(std::size_t limit) {
-  BOOST_OUTCOME_TRY(auto rows, state_->database.prepare(
-                                   "SELECT key FROM devices WHERE revoked > 0 OR user IN "
-                                   "(SELECT name FROM users WHERE disabled <> 0) "
-                                   "ORDER BY revoked = 0 DESC, revoked DESC LIMIT ?1"));
+  BOOST_OUTCOME_TRY(auto rows, state_->database.prepare("SELECT key FROM devices WHERE revoked > 0 OR user IN "
+                                                        "(SELECT name FROM users WHERE disabled <> 0) "
+                                                        "ORDER BY revoked = 0 DESC, revoked DESC LIMIT ?1"));
   std::vector<PublicKey> keys;
   BOOST_OUTCOME_TRY(bool more, rows.first(static_cast<std::int64_t>(limit)));
   while (more) {
@@ -306,29 +307,33 @@ Outcome<void> Accounts::add_node(std::string_view name, const PublicKey& key) {
   const std::string hex = to_text(key);
   Database::Transaction transaction(state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
-  BOOST_OUTCOME_TRY(auto taken, state_->database.prepare("SELECT 1 FROM nodes WHERE name = ?1 AND revoked = 0 AND key <> ?2"));
+  BOOST_OUTCOME_TRY(auto taken,
+                    state_->database.prepare("SELECT 1 FROM nodes WHERE name = ?1 AND revoked = 0 AND key <> ?2"));
   BOOST_OUTCOME_TRY(const bool is_taken, taken.first(name, hex));
   if (is_taken) {
-    return Error{Errc::not_allowed, "the node name '" + std::string(name) + "' belongs to another key: `broker nodes remove " +
-                                        std::string(name) + "` first, or use another name"};
+    return Error{Errc::not_allowed, "the node name '" + std::string(name) +
+                                        "' belongs to another key: `broker nodes remove " + std::string(name) +
+                                        "` first, or use another name"};
   }
-  BOOST_OUTCOME_TRY(auto upsert, state_->database.prepare(
-                                     "INSERT INTO nodes VALUES(?1,?2,?3,0) "
-                                     "ON CONFLICT(key) DO UPDATE SET name = excluded.name, revoked = 0"));
+  BOOST_OUTCOME_TRY(auto upsert,
+                    state_->database.prepare("INSERT INTO nodes VALUES(?1,?2,?3,0) "
+                                             "ON CONFLICT(key) DO UPDATE SET name = excluded.name, revoked = 0"));
   BOOST_OUTCOME_TRY(upsert.first(hex, name, wall_clock_ms()));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }
 
 Outcome<void> Accounts::remove_node(std::string_view name) {
-  BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE nodes SET revoked = 1 WHERE name = ?1 AND revoked = 0"));
+  BOOST_OUTCOME_TRY(auto update,
+                    state_->database.prepare("UPDATE nodes SET revoked = 1 WHERE name = ?1 AND revoked = 0"));
   BOOST_OUTCOME_TRY(update.first(name));
   if (state_->database.changed_rows() == 0) return no_such("node", name);
   return keep_copy();
 }
 
 Outcome<std::vector<NodeEntry>> Accounts::nodes() {
-  BOOST_OUTCOME_TRY(auto rows, state_->database.prepare("SELECT key, name, created, revoked FROM nodes ORDER BY name, created"));
+  BOOST_OUTCOME_TRY(auto rows,
+                    state_->database.prepare("SELECT key, name, created, revoked FROM nodes ORDER BY name, created"));
   std::vector<NodeEntry> nodes;
   BOOST_OUTCOME_TRY(bool more, rows.first());
   while (more) {

@@ -22,14 +22,14 @@ namespace gearbox::central {
 
 struct User {
   std::string name;
-  std::uint32_t tenant = 0;            // 0 when added: a number of its own
+  std::uint32_t tenant = 0;  // 0 when added: a number of its own
   std::uint32_t weight = 1;
-  std::vector<std::string> tasks{"*"}; // "*" = all
-  std::uint32_t max_requests = 0;      // at once; 0 = the node's default
-  std::uint64_t max_upload_bytes = 0;  // 0 = the node's default
-  std::int64_t created_unix_ms = 0;    // wall clock, for people only
+  std::vector<std::string> tasks{"*"};  // "*" = all
+  std::uint32_t max_requests = 0;       // at once; 0 = the node's default
+  std::uint64_t max_upload_bytes = 0;   // 0 = the node's default
+  std::int64_t created_unix_ms = 0;     // wall clock, for people only
   bool disabled = false;
-  std::uint32_t devices = 0;           // enrolled and not revoked; filled by users()
+  std::uint32_t devices = 0;  // enrolled and not revoked; filled by users()
 };
 
 struct Device {
@@ -52,8 +52,8 @@ enum class OnDamage { restore, refuse };  // central at its start restores; ever
 
 class Accounts {
  public:
-  /// Opens, or makes at first start (mode 0600). Errors: io_error; corrupt_data, which says what to do: the file is damaged
-  /// and (restore) there is no usable copy, or (refuse) central has to be started first; unsupported_version.
+  /// Opens, or makes at first start (mode 0600). Errors: io_error; corrupt_data, which says what to do: the file is
+  /// damaged and (restore) there is no usable copy, or (refuse) central has to be started first; unsupported_version.
   static Outcome<std::unique_ptr<Accounts>> open(const std::filesystem::path& file, OnDamage on_damage);
   ~Accounts();
 
@@ -68,15 +68,17 @@ class Accounts {
   Outcome<std::optional<User>> user(std::string_view name);
 
   /// Slow (hashes), and as slow for an account that does not exist.
-  /// Errors: auth_failed (unknown account or wrong password, the same answer); not_allowed (right password, but disabled).
+  /// Errors: auth_failed (unknown account or wrong password, the same answer); not_allowed (right password, but
+  /// disabled).
   Outcome<User> check_password(std::string_view name, std::string_view password);
 
   // --- devices
   /// Registers a device of an account whose password was checked. The same key again renames it; another key under the
-  /// same device name replaces, and revokes, the older one. Errors: bad_name; not_allowed (key revoked, or another account's).
+  /// same device name replaces, and revokes, the older one. Errors: bad_name; not_allowed (key revoked, or another
+  /// account's).
   Outcome<void> enrol(std::string_view user, std::string_view device, const PublicKey& key);
-  /// The account that a device with a proven key speaks for. Errors: auth_failed, which does not tell whether the account
-  /// exists; not_allowed when the account is disabled.
+  /// The account that a device with a proven key speaks for. Errors: auth_failed, which does not tell whether the
+  /// account exists; not_allowed when the account is disabled.
   Outcome<User> login(std::string_view user, const PublicKey& key);
   Outcome<std::vector<Device>> devices();
   Outcome<void> revoke_device(const PublicKey& key);  // not_found
@@ -102,8 +104,9 @@ class Accounts {
   std::unique_ptr<State> state_;
 };
 
-/// Registers this host's own node, whose key lies in the state folder (made when missing): `broker up` calls it before it
-/// starts central. Errors: those of open() and add_node(); not_allowed when somebody removed it with `broker nodes remove`.
+/// Registers this host's own node, whose key lies in the state folder (made when missing): `broker up` calls it before
+/// it starts central. Errors: those of open() and add_node(); not_allowed when somebody removed it with `broker nodes
+/// remove`.
 Outcome<void> register_local_node(const config::StateDir& state, std::string_view name);
 
 }  // namespace gearbox::central

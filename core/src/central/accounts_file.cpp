@@ -59,7 +59,9 @@ class FolderLock {
   ~FolderLock() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  void flush() const { ::fsync(descriptor_); }  // makes renames in the folder last; where that fails, so does the next write
+  void flush() const {
+    ::fsync(descriptor_);
+  }  // makes renames in the folder last; where that fails, so does the next write
 
  private:
   FolderLock() = default;
@@ -73,7 +75,7 @@ fs::path beside(const fs::path& file, const char* ending) {
 }
 
 bool is_there(const fs::path& file) {
-  struct stat info{};
+  struct stat info {};
   return ::lstat(file.c_str(), &info) == 0;
 }
 
@@ -104,7 +106,7 @@ Outcome<void> set_pragmas(Database& database) {
 
 /// Errors: corrupt_data when the content is not what we wrote; unsupported_version.
 Outcome<Database> open_checked(const fs::path& file) {
-  struct stat info{};
+  struct stat info {};
   if (::stat(file.c_str(), &info) != 0) return io_error("cannot read", file, errno);
   if (!S_ISREG(info.st_mode)) return Error{Errc::io_error, escaped(file.string()) + " is no plain file"};
   if (info.st_size == 0) return Error{Errc::corrupt_data, "the file is empty"};
@@ -114,14 +116,16 @@ Outcome<Database> open_checked(const fs::path& file) {
   {
     BOOST_OUTCOME_TRY(auto check, database.prepare("PRAGMA quick_check(1)"));
     BOOST_OUTCOME_TRY(const bool row, check.first());
-    if (!row || check.text(0) != "ok") return Error{Errc::corrupt_data, "database: " + escaped(row ? check.text(0) : "no answer")};
+    if (!row || check.text(0) != "ok")
+      return Error{Errc::corrupt_data, "database: " + escaped(row ? check.text(0) : "no answer")};
     BOOST_OUTCOME_TRY(auto asked, database.prepare("PRAGMA user_version"));
     BOOST_OUTCOME_TRY(asked.first());
     version = asked.integer(0);
   }
   if (version > kSchemaVersion) {
-    return Error{Errc::unsupported_version, escaped(file.string()) + " was written by a later version of Gearbox (schema " +
-                                                std::to_string(version) + ")"};
+    return Error{
+        Errc::unsupported_version,
+        escaped(file.string()) + " was written by a later version of Gearbox (schema " + std::to_string(version) + ")"};
   }
   if (version != kSchemaVersion) return Error{Errc::corrupt_data, "it holds no accounts"};
   return database;
@@ -130,12 +134,13 @@ Outcome<Database> open_checked(const fs::path& file) {
 /// Under another name first: an existing database is never half made, so that an empty one is always damage.
 Outcome<void> make_file(const fs::path& file, const FolderLock& lock) {
   const fs::path fresh = beside(file, ".new");
-  for (const char* ending : {"", "-wal", "-shm", "-journal"}) ::unlink(beside(fresh, ending).c_str());  // of a killed maker
+  for (const char* ending : {"", "-wal", "-shm", "-journal"})
+    ::unlink(beside(fresh, ending).c_str());  // of a killed maker
   BOOST_OUTCOME_TRY(make_private(fresh));
   {
     BOOST_OUTCOME_TRY(auto database, Database::open(fresh, true));
-    BOOST_OUTCOME_TRY(database.run("BEGIN;" + std::string(kSchema) + "PRAGMA user_version=" + std::to_string(kSchemaVersion) +
-                                   ";COMMIT;"));
+    BOOST_OUTCOME_TRY(database.run("BEGIN;" + std::string(kSchema) +
+                                   "PRAGMA user_version=" + std::to_string(kSchemaVersion) + ";COMMIT;"));
   }
   return flush_and_rename(fresh, file, lock);
 }
@@ -165,7 +170,8 @@ Outcome<void> copy_plain(const fs::path& from, const fs::path& to) {
 }
 
 std::string what_to_do(const fs::path& file) {
-  return "Accounts are not thrown away on their own: put a good copy in its place, or, to begin without any account, move " +
+  return "Accounts are not thrown away on their own: put a good copy in its place, or, to begin without any account, "
+         "move " +
          escaped(file.string()) + "* away";
 }
 
@@ -192,7 +198,9 @@ Outcome<Database> restore(const fs::path& file, const std::string& reason, const
 
 }  // namespace
 
-fs::path backup_of(const fs::path& file) { return beside(file, ".backup"); }
+fs::path backup_of(const fs::path& file) {
+  return beside(file, ".backup");
+}
 
 Outcome<Database> open_accounts_file(const fs::path& file, OnDamage on_damage) {
   BOOST_OUTCOME_TRY(const FolderLock lock, FolderLock::take(file.parent_path()));
@@ -200,12 +208,14 @@ Outcome<Database> open_accounts_file(const fs::path& file, OnDamage on_damage) {
   if (!there && !is_there(backup_of(file))) {
     BOOST_OUTCOME_TRY(make_file(file, lock));
   }
-  Outcome<Database> opened = there || is_there(file) ? open_checked(file) : Error{Errc::corrupt_data, "the file is gone"};
+  Outcome<Database> opened =
+      there || is_there(file) ? open_checked(file) : Error{Errc::corrupt_data, "the file is gone"};
   if (opened || opened.error().code != Errc::corrupt_data) return opened;
   if (on_damage == OnDamage::restore) return restore(file, opened.error().detail, lock);
-  return Error{Errc::corrupt_data, "the accounts in " + escaped(file.string()) + " cannot be read (" + opened.error().detail +
-                                       "). " + (is_there(backup_of(file)) ? "Central restores them from their copy when it starts"
-                                                                        : what_to_do(file))};
+  return Error{
+      Errc::corrupt_data,
+      "the accounts in " + escaped(file.string()) + " cannot be read (" + opened.error().detail + "). " +
+          (is_there(backup_of(file)) ? "Central restores them from their copy when it starts" : what_to_do(file))};
 }
 
 Outcome<void> copy_accounts_file(Database& database, const fs::path& file) {

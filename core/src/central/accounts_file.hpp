@@ -12,8 +12,8 @@ namespace gearbox::central {
 /// See Accounts::open.
 Outcome<Database> open_accounts_file(const std::filesystem::path& file, OnDamage on_damage);
 
-/// Writes FILE.backup anew: beside it, flushed to disk, renamed. Several processes may call it at once: the last one wins
-/// with the newest content. Errors: io_error, no_space.
+/// Writes FILE.backup anew: beside it, flushed to disk, renamed. Several processes may call it at once: the last one
+/// wins with the newest content. Errors: io_error, no_space.
 Outcome<void> copy_accounts_file(Database& database, const std::filesystem::path& file);
 
 std::filesystem::path backup_of(const std::filesystem::path& file);

@@ -1,11 +1,11 @@
 #include "central/central.hpp"
 
+#include <spdlog/spdlog.h>
+#include <unistd.h>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <utility>
@@ -68,7 +68,8 @@ Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
   for (const auto& [name, task] : config.tasks) tasks.insert(name);
   const Instant now = Clock::now();
   Placement placement(setup.balancer, std::move(tasks), now, config.central.node_silent);
-  auto state = std::make_shared<ServerState>(setup.io->get_executor(), config.central, std::move(placement), now, wall_clock_ms());
+  auto state = std::make_shared<ServerState>(setup.io->get_executor(), config.central, std::move(placement), now,
+                                             wall_clock_ms());
   state->config_digest = config.digest;
   BOOST_OUTCOME_TRY(state->channel, link::load_or_make_channel_keys(setup.state.central_channel_key()));
   BOOST_OUTCOME_TRY(state->signing, link::load_or_make_signing_keys(setup.state.central_signing_key()));
@@ -80,8 +81,8 @@ Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
   state->url = listening.url;
   const std::uint64_t descriptors = serving::raise_descriptor_limit();
   if (descriptors < std::uint64_t{config.central.max_connections} + 64) {
-    spdlog::warn("event=few_descriptors limit={} max_connections={} hint=\"raise the limit on open files\"", descriptors,
-                 config.central.max_connections);
+    spdlog::warn("event=few_descriptors limit={} max_connections={} hint=\"raise the limit on open files\"",
+                 descriptors, config.central.max_connections);
   }
 
   serving::AcceptLoop::Setup accepting;
@@ -96,7 +97,8 @@ Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
       return;
     }
     state->open.insert(stream.value());
-    asio::co_spawn(state->executor, serve_connection(state, stream.value(), std::move(connection.peer_group)), asio::detached);
+    asio::co_spawn(state->executor, serve_connection(state, stream.value(), std::move(connection.peer_group)),
+                   asio::detached);
   };
   auto running = std::make_unique<Running>();
   running->state = state;
@@ -114,9 +116,13 @@ Central::~Central() {
   running_->state->pool->stop();  // its threads post to the loop, which may end next
 }
 
-const std::string& Central::url() const { return running_->state->url; }
+const std::string& Central::url() const {
+  return running_->state->url;
+}
 
-std::array<std::byte, 32> Central::channel_key() const { return running_->state->channel.public_key; }
+std::array<std::byte, 32> Central::channel_key() const {
+  return running_->state->channel.public_key;
+}
 
 boost::json::object Central::status() const {
   return status_of(*running_->state, running_->loop->counters(), Clock::now());

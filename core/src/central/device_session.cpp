@@ -17,7 +17,8 @@ using net::FrameStream;
 
 namespace {
 
-constexpr std::size_t kMaxLastSeen = 65536;  // keys noted between two writes; more are not noted, which only people miss
+constexpr std::size_t kMaxLastSeen =
+    65536;  // keys noted between two writes; more are not noted, which only people miss
 
 wire::Located located(ServerState& state, const NodeState& node, const std::string& task, const User& user,
                       const PublicKey& device) {
@@ -53,9 +54,9 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
   const User& current = fresh ? *fresh : user;
   const Instant begun = Clock::now();
   BOOST_OUTCOME_TRY(const NodeState* node, state.placement.place(state.registry, asked.task, current, begun));
-  spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}", asked.task,
-               current.name, to_text(device).substr(0, 16), node->name, node->report.queued, node->report.running,
-               node->offered, state.config.balancer);
+  spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}",
+               asked.task, current.name, to_text(device).substr(0, 16), node->name, node->report.queued,
+               node->report.running, node->offered, state.config.balancer);
   return located(state, *node, asked.task, current, device);
 }
 

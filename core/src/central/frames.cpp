@@ -19,7 +19,8 @@ asio::awaitable<Outcome<wire::Frame>> read_small(std::shared_ptr<FrameStream> st
   Outcome<wire::FrameHeader> header = co_await FrameStream::read_header(stream, within);
   if (!header) co_return header.error();
   if (header.value().json_bytes > max_json || header.value().payload_bytes > 0) {
-    co_return Error{Errc::frame_too_large, "at most " + std::to_string(max_json) + " bytes of JSON and no payload are taken here"};
+    co_return Error{Errc::frame_too_large,
+                    "at most " + std::to_string(max_json) + " bytes of JSON and no payload are taken here"};
   }
   wire::Frame frame;
   frame.header = header.value();
@@ -44,9 +45,12 @@ asio::awaitable<Outcome<void>> send(std::shared_ptr<FrameStream> stream, wire::F
 std::uint32_t retry_after_ms(const Error& error) {
   switch (error.code) {
     case Errc::overloaded:
-    case Errc::no_node: return 1000;
-    case Errc::shutting_down: return 2000;
-    default: return 0;
+    case Errc::no_node:
+      return 1000;
+    case Errc::shutting_down:
+      return 2000;
+    default:
+      return 0;
   }
 }
 

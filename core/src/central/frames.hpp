@@ -32,8 +32,8 @@ std::uint32_t retry_after_ms(const Error& error);
 asio::awaitable<Outcome<void>> send_error(std::shared_ptr<net::FrameStream> stream, RequestId request, Error error,
                                           std::uint32_t retry_ms);
 
-/// Says `error` about the connection, then waits a little until the peer has gone: closing with unread bytes in the socket
-/// would reset the connection and lose the answer on its way.
+/// Says `error` about the connection, then waits a little until the peer has gone: closing with unread bytes in the
+/// socket would reset the connection and lose the answer on its way.
 asio::awaitable<void> refuse(std::shared_ptr<net::FrameStream> stream, Error error, std::uint32_t retry_ms);
 
 }  // namespace gearbox::central

@@ -25,10 +25,12 @@ Outcome<void> check_report(const wire::NodeReport& report) {
     return Error{Errc::bad_input, "node_report: 1 to " + std::to_string(kMaxAddresses) + " addresses are wanted"};
   }
   for (const std::string& address : report.addresses) {
-    if (address.empty() || address.size() > kMaxAddressBytes) return Error{Errc::bad_input, "node_report: an address is too long"};
+    if (address.empty() || address.size() > kMaxAddressBytes)
+      return Error{Errc::bad_input, "node_report: an address is too long"};
   }
   std::array<std::byte, 32> key{};
-  if (!from_hex(report.channel_key, key)) return Error{Errc::bad_input, "node_report: channel_key is not 32 bytes of hexadecimal"};
+  if (!from_hex(report.channel_key, key))
+    return Error{Errc::bad_input, "node_report: channel_key is not 32 bytes of hexadecimal"};
   for (const wire::TaskReport& task : report.tasks) {
     BOOST_OUTCOME_TRY(check_name("task", task.name));
   }
@@ -45,9 +47,10 @@ Outcome<void> refresh_revoked(ServerState& state, std::int64_t version) {
   return done();
 }
 
-/// Takes one report. Errors: bad_frame, bad_input, bad_name; auth_failed (removed); closed (a newer log-in took its place).
-Outcome<wire::ReportOk> take_report(ServerState& state, std::string_view json, const NodeEntry& node, NodeSession session,
-                                    std::int64_t& seen_version) {
+/// Takes one report. Errors: bad_frame, bad_input, bad_name; auth_failed (removed); closed (a newer log-in took its
+/// place).
+Outcome<wire::ReportOk> take_report(ServerState& state, std::string_view json, const NodeEntry& node,
+                                    NodeSession session, std::int64_t& seen_version) {
   BOOST_OUTCOME_TRY(const std::int64_t version, state.accounts->version());
   if (version != seen_version) {
     const Outcome<NodeEntry> still = state.accounts->node(node.key);
@@ -74,7 +77,8 @@ Outcome<wire::ReportOk> take_report(ServerState& state, std::string_view json, c
 
 }  // namespace
 
-asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream, NodeEntry node) {
+asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream,
+                                 NodeEntry node) {
   const NodeSession session = state->registry.connected(node.key, node.name);
   state->nodes_open.insert(stream);
   spdlog::info("event=node_connected node={} key={} peer={}", node.name, to_text(node.key), escaped(stream->peer()));

@@ -64,7 +64,9 @@ Outcome<std::unique_ptr<PasswordPool>> PasswordPool::start(const std::filesystem
   return std::unique_ptr<PasswordPool>(new PasswordPool(std::move(state)));
 }
 
-PasswordPool::~PasswordPool() { stop(); }
+PasswordPool::~PasswordPool() {
+  stop();
+}
 
 void PasswordPool::stop() {
   {

@@ -15,8 +15,8 @@
 
 namespace gearbox::central {
 
-/// Bounded: `threads` jobs at once (64 MiB each for a password), `queue` more waiting, of which one group of addresses may
-/// hold half. Each thread has the database open on its own.
+/// Bounded: `threads` jobs at once (64 MiB each for a password), `queue` more waiting, of which one group of addresses
+/// may hold half. Each thread has the database open on its own.
 class PasswordPool {
  public:
   static Outcome<std::unique_ptr<PasswordPool>> start(const std::filesystem::path& database, std::uint32_t threads,
@@ -32,8 +32,9 @@ class PasswordPool {
 
   /// Runs `job` there and comes back to `executor` with its answer, which is `overloaded` when there is no room, or
   /// shutting_down. The job may outlive the caller: it must own what it uses.
-  static boost::asio::awaitable<Outcome<User>> run(std::shared_ptr<PasswordPool> pool, boost::asio::any_io_executor executor,
-                                                   std::string group, std::function<Outcome<User>(Accounts&)> job);
+  static boost::asio::awaitable<Outcome<User>> run(std::shared_ptr<PasswordPool> pool,
+                                                   boost::asio::any_io_executor executor, std::string group,
+                                                   std::function<Outcome<User>(Accounts&)> job);
 
  private:
   struct State;

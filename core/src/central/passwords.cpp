@@ -10,7 +10,8 @@ namespace gearbox::central {
 
 Outcome<void> check_new_password(std::string_view password) {
   if (password.size() < kMinPasswordBytes) {
-    return Error{Errc::bad_input, "the password is too short: at least " + std::to_string(kMinPasswordBytes) + " bytes"};
+    return Error{Errc::bad_input,
+                 "the password is too short: at least " + std::to_string(kMinPasswordBytes) + " bytes"};
   }
   if (password.size() > kMaxPasswordBytes) {
     return Error{Errc::bad_input, "the password is too long: at most " + std::to_string(kMaxPasswordBytes) + " bytes"};

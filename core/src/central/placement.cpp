@@ -72,12 +72,16 @@ std::string obstacle(const Registry& registry, const NodeState& node, const wire
 }  // namespace
 
 bool may_use(const User& user, std::string_view task) {
-  return std::any_of(user.tasks.begin(), user.tasks.end(), [&](const auto& allowed) { return allowed == "*" || allowed == task; });
+  return std::any_of(user.tasks.begin(), user.tasks.end(),
+                     [&](const auto& allowed) { return allowed == "*" || allowed == task; });
 }
 
-Placement::Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::string> configured_tasks, Instant started,
-                     milliseconds settle)
-    : balancer_(std::move(balancer)), configured_tasks_(std::move(configured_tasks)), started_(started), settle_(settle) {}
+Placement::Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::string> configured_tasks,
+                     Instant started, milliseconds settle)
+    : balancer_(std::move(balancer)),
+      configured_tasks_(std::move(configured_tasks)),
+      started_(started),
+      settle_(settle) {}
 
 Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view task, const User& user, Instant now) {
   BOOST_OUTCOME_TRY(check_name("task", task));
@@ -95,14 +99,17 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
 
   if (!known.contains(std::string(task))) {
     if (now - started_ < settle_) {
-      return Error{Errc::no_node, "central has just started and no node has reported task " + quoted + " yet: try again"};
+      return Error{Errc::no_node,
+                   "central has just started and no node has reported task " + quoted + " yet: try again"};
     }
     // Only names that this account may use are suggested: the others are none of its business.
     std::vector<std::string> usable;
-    std::copy_if(known.begin(), known.end(), std::back_inserter(usable), [&](const auto& name) { return may_use(user, name); });
+    std::copy_if(known.begin(), known.end(), std::back_inserter(usable),
+                 [&](const auto& name) { return may_use(user, name); });
     const std::string_view near = nearest(task, usable);
-    return Error{Errc::unknown_task, "no node knows a task " + quoted +
-                                         (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
+    return Error{Errc::unknown_task,
+                 "no node knows a task " + quoted +
+                     (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
   }
   if (!may_use(user, task)) {
     return Error{Errc::not_allowed, "task " + quoted + " is not among those of the account '" + user.name + "'"};
@@ -129,7 +136,8 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
 
 Outcome<plugin::CandidateId> Placement::pick(const plugin::RequestView& request,
                                              const std::vector<plugin::CandidateView>& candidates, Instant now) {
-  // A plugin's throw or invalid answer is its fault, not the device's: counted, and the first of the least loaded serves.
+  // A plugin's throw or invalid answer is its fault, not the device's: counted, and the first of the least loaded
+  // serves.
   try {
     Outcome<plugin::CandidateId> picked = balancer_->pick(request, candidates, now);
     if (!picked && picked.error().code == Errc::overloaded) return picked;
@@ -140,9 +148,11 @@ Outcome<plugin::CandidateId> Placement::pick(const plugin::RequestView& request,
   } catch (...) {
   }
   ++faults_;
-  return std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-           return std::uint64_t{a.queued} + a.running < std::uint64_t{b.queued} + b.running;
-         })->id;
+  return std::min_element(candidates.begin(), candidates.end(),
+                          [](const auto& a, const auto& b) {
+                            return std::uint64_t{a.queued} + a.running < std::uint64_t{b.queued} + b.running;
+                          })
+      ->id;
 }
 
 }  // namespace gearbox::central

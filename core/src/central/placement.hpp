@@ -18,21 +18,21 @@ namespace gearbox::central {
 
 class Placement {
  public:
-  /// `configured_tasks`: known even while no node has reported them. `started`, `settle`: how long after the start a missing
-  /// node may simply not have reported yet.
+  /// `configured_tasks`: known even while no node has reported them. `started`, `settle`: how long after the start a
+  /// missing node may simply not have reported yet.
   Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::string> configured_tasks, Instant started,
             milliseconds settle);
 
   /// The node for one run of `task` by `user`. Counts the device against that node until its next report.
-  /// Errors: bad_name; unknown_task (with the nearest name); not_allowed; no_node (which model has no ready worker, where);
-  /// overloaded (the balancer's); plugin_fault.
+  /// Errors: bad_name; unknown_task (with the nearest name); not_allowed; no_node (which model has no ready worker,
+  /// where); overloaded (the balancer's); plugin_fault.
   Outcome<const NodeState*> place(Registry& registry, std::string_view task, const User& user, Instant now);
 
   std::uint64_t balancer_faults() const { return faults_; }
 
  private:
-  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request, const std::vector<plugin::CandidateView>& candidates,
-                                    Instant now);
+  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
+                                    const std::vector<plugin::CandidateView>& candidates, Instant now);
   std::shared_ptr<plugin::Balancer> balancer_;
   std::set<std::string> configured_tasks_;
   Instant started_;

@@ -10,8 +10,9 @@
 
 namespace gearbox::central {
 
-/// A bucket of tries for each group of addresses, refilled evenly over a minute. Only failures are charged, so that many
-/// devices behind one address may enrol at once; tries that were under way together may run into debt, which is waited off.
+/// A bucket of tries for each group of addresses, refilled evenly over a minute. Only failures are charged, so that
+/// many devices behind one address may enrol at once; tries that were under way together may run into debt, which is
+/// waited off.
 class RateLimiter {
  public:
   /// `max_groups` bounds the table: while it is full of offenders, newcomers share one bucket.

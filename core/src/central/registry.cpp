@@ -29,7 +29,9 @@ void Registry::disconnected(NodeSession session) {
   if (NodeState* node = find(session); node != nullptr) node->connected = false;
 }
 
-void Registry::forget(const PublicKey& key) { nodes_.erase(key); }
+void Registry::forget(const PublicKey& key) {
+  nodes_.erase(key);
+}
 
 void Registry::offered(plugin::CandidateId id) {
   for (auto& [key, node] : nodes_) {
@@ -42,7 +44,8 @@ bool Registry::alive(const NodeState& node, Instant now) const {
 }
 
 NodeState* Registry::find(NodeSession session) {
-  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](auto& entry) { return entry.second.session == session; });
+  const auto found =
+      std::find_if(nodes_.begin(), nodes_.end(), [&](auto& entry) { return entry.second.session == session; });
   return found == nodes_.end() ? nullptr : &found->second;
 }
 

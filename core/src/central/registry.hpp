@@ -18,13 +18,13 @@ enum class NodeSession : std::uint64_t {};
 struct NodeState {
   plugin::CandidateId id{};
   PublicKey key;
-  std::string name;                // as registered, whatever the report says
+  std::string name;  // as registered, whatever the report says
   NodeSession session{};
   bool connected = false;
-  bool reported = false;           // `report` and `last_report` hold something
-  wire::NodeReport report;         // the last one; kept after a disconnect, so that its tasks stay known
+  bool reported = false;    // `report` and `last_report` hold something
+  wire::NodeReport report;  // the last one; kept after a disconnect, so that its tasks stay known
   Instant last_report{};
-  std::uint32_t offered = 0;       // devices sent there since that report: it cannot know of them yet
+  std::uint32_t offered = 0;  // devices sent there since that report: it cannot know of them yet
 };
 
 class Registry {

@@ -1,7 +1,7 @@
 #include "central/run_central.hpp"
 
-#include <boost/asio/io_context.hpp>
 #include <spdlog/spdlog.h>
+#include <boost/asio/io_context.hpp>
 
 #include "central/central.hpp"
 #include "gearbox/base/ids.hpp"
@@ -16,7 +16,8 @@ namespace {
 
 Outcome<boost::json::object> control(const Central& server, std::string_view command) {
   if (command == "status") return server.status();
-  return Error{Errc::not_found, "central knows no command '" + escaped(command, kMaxNameBytes) + "': there are ping and status"};
+  return Error{Errc::not_found,
+               "central knows no command '" + escaped(command, kMaxNameBytes) + "': there are ping and status"};
 }
 
 Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& config_folder) {

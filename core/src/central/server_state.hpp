@@ -26,8 +26,8 @@ namespace gearbox::central {
 
 namespace asio = boost::asio;
 
-/// Central's time: the wall clock at the start, aged on the monotonic one, so that a jump of the wall clock neither expires
-/// nor revives a ticket.
+/// Central's time: the wall clock at the start, aged on the monotonic one, so that a jump of the wall clock neither
+/// expires nor revives a ticket.
 class CentralTime {
  public:
   CentralTime(std::int64_t wall_unix_ms, Instant at) : wall_unix_ms_(wall_unix_ms), at_(at) {}
@@ -47,9 +47,17 @@ struct Counters {
 };
 
 struct ServerState {
-  ServerState(asio::any_io_executor on, config::CentralConfig given, Placement place, Instant now, std::int64_t wall_unix_ms)
-      : executor(on), config(std::move(given)), limiter(config.password_tries_per_minute), registry(config.node_silent),
-        placement(std::move(place)), time(wall_unix_ms, now), started(now), housekeeping(on), drained(on) {}
+  ServerState(asio::any_io_executor on, config::CentralConfig given, Placement place, Instant now,
+              std::int64_t wall_unix_ms)
+      : executor(on),
+        config(std::move(given)),
+        limiter(config.password_tries_per_minute),
+        registry(config.node_silent),
+        placement(std::move(place)),
+        time(wall_unix_ms, now),
+        started(now),
+        housekeeping(on),
+        drained(on) {}
 
   asio::any_io_executor executor;
   config::CentralConfig config;
@@ -57,8 +65,8 @@ struct ServerState {
   std::string config_digest;
   link::ChannelKeys channel;
   link::SigningKeys signing;
-  std::string key_id;                    // of the signing key
-  std::unique_ptr<Accounts> accounts;    // this strand's own connection: reads
+  std::string key_id;                  // of the signing key
+  std::unique_ptr<Accounts> accounts;  // this strand's own connection: reads
   std::shared_ptr<PasswordPool> pool;
   RateLimiter limiter;
   Registry registry;
@@ -71,7 +79,7 @@ struct ServerState {
   std::set<std::shared_ptr<net::FrameStream>> nodes_open;  // those of them that belong to nodes
   bool stopping = false;
   asio::steady_timer housekeeping;
-  asio::steady_timer drained;            // cancelled when the last connection has ended while stopping
+  asio::steady_timer drained;  // cancelled when the last connection has ended while stopping
 
   // Revocations as they travel to the nodes, read again when the database changed.
   std::int64_t revoked_version = -1;
@@ -80,15 +88,17 @@ struct ServerState {
   std::map<PublicKey, std::int64_t> last_seen_unix_ms;
 };
 
-/// One connection of a stranger, from its first byte to its end: handshake, who are you, then serve_device or serve_node.
+/// One connection of a stranger, from its first byte to its end: handshake, who are you, then serve_device or
+/// serve_node.
 asio::awaitable<void> serve_connection(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream,
                                        std::string peer_group);
 
 /// A device that has proven its key: answers its locate, then ends. `user` is its account.
-asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream, User user,
-                                   PublicKey device);
+asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream,
+                                   User user, PublicKey device);
 
 /// A node that has proven its key: takes its reports until it falls silent, is displaced, or is removed.
-asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream, NodeEntry node);
+asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream,
+                                 NodeEntry node);
 
 }  // namespace gearbox::central

@@ -24,7 +24,8 @@ void log_stranger(ServerState& state, const char* event, const FrameStream& stre
                state.stranger_log.note());
 }
 
-asio::awaitable<void> refuse_login(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream, Error error) {
+asio::awaitable<void> refuse_login(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream,
+                                   Error error) {
   ++state->counters.logins_failed;
   log_stranger(*state, "login_refused", *stream, error);
   const std::uint32_t retry = retry_after_ms(error);
@@ -76,7 +77,8 @@ asio::awaitable<void> enrol(std::shared_ptr<ServerState> state, std::shared_ptr<
   }
   if (const milliseconds wait = state->limiter.wait(group, Clock::now()); wait > milliseconds{0}) {
     ++state->counters.rate_limited;
-    Error error{Errc::rate_limited, "too many wrong passwords from this address: wait " + std::to_string(wait.count()) + " ms"};
+    Error error{Errc::rate_limited,
+                "too many wrong passwords from this address: wait " + std::to_string(wait.count()) + " ms"};
     log_stranger(*state, "enrol_refused", *stream, error);
     co_await refuse(stream, std::move(error), static_cast<std::uint32_t>(wait.count()));
     co_return;
@@ -123,7 +125,8 @@ class Leave {
   std::shared_ptr<FrameStream> stream_;
 };
 
-asio::awaitable<void> introduce(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream, std::string group) {
+asio::awaitable<void> introduce(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream,
+                                std::string group) {
   Outcome<void> sealed = co_await FrameStream::accept_sealed(stream, state->channel, kHandshakeWithin);
   if (!sealed) {
     ++state->counters.handshakes_failed;
@@ -138,8 +141,12 @@ asio::awaitable<void> introduce(std::shared_ptr<ServerState> state, std::shared_
   }
   std::string json = std::move(first.value().json);
   switch (first.value().header.type) {
-    case wire::FrameType::hello: co_await hello(state, stream, std::move(json)); break;
-    case wire::FrameType::enrol: co_await enrol(state, stream, std::move(json), std::move(group)); break;
+    case wire::FrameType::hello:
+      co_await hello(state, stream, std::move(json));
+      break;
+    case wire::FrameType::enrol:
+      co_await enrol(state, stream, std::move(json), std::move(group));
+      break;
     default: {
       Error error{Errc::bad_frame, "the first frame must be hello or enrol"};
       co_await refuse_login(state, stream, std::move(error));

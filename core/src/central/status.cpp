@@ -1,7 +1,7 @@
 #include "central/status.hpp"
 
-#include <boost/json/array.hpp>
 #include <unistd.h>
+#include <boost/json/array.hpp>
 
 namespace gearbox::central {
 
@@ -9,7 +9,8 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t kDetailedNodes = 32;  // with more, their models and tasks are left out: one frame holds the answer
+constexpr std::size_t kDetailedNodes =
+    32;  // with more, their models and tasks are left out: one frame holds the answer
 
 json::array models_of(const wire::NodeReport& report) {
   json::array models;

@@ -16,7 +16,8 @@ void add_accounts_commands(CLI::App& app, CliContext& context) {
   add_key_commands(app, context);
 }
 
-void with_accounts(CliContext& context, const std::function<Outcome<void>(central::Accounts&, const config::StateDir&)>& work) {
+void with_accounts(CliContext& context,
+                   const std::function<Outcome<void>(central::Accounts&, const config::StateDir&)>& work) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
   const auto accounts = central::Accounts::open(state.value().central_db(), central::OnDamage::refuse);
@@ -40,7 +41,8 @@ std::string time_text(std::int64_t unix_ms) {
   const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm utc{};
   std::array<char, 32> out{};
-  if (::gmtime_r(&seconds, &utc) == nullptr || std::strftime(out.data(), out.size(), "%F %H:%M UTC", &utc) == 0) return "?";
+  if (::gmtime_r(&seconds, &utc) == nullptr || std::strftime(out.data(), out.size(), "%F %H:%M UTC", &utc) == 0)
+    return "?";
   return out.data();
 }
 

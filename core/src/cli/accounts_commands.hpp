@@ -19,7 +19,8 @@ void add_node_commands(CLI::App& app, CliContext& context);
 void add_key_commands(CLI::App& app, CliContext& context);
 
 /// Opens central's accounts in the state folder and runs `work`; whatever fails is printed and becomes the exit code.
-void with_accounts(CliContext& context, const std::function<Outcome<void>(central::Accounts&, const config::StateDir&)>& work);
+void with_accounts(CliContext& context,
+                   const std::function<Outcome<void>(central::Accounts&, const config::StateDir&)>& work);
 
 /// What was done, for people; with --json {"ok": true}.
 void say_done(const CliContext& context, const std::string& what);
@@ -29,8 +30,8 @@ void show(const CliContext& context, const boost::json::array& facts, const Tabl
 /// "2026-11-29 22:26 UTC"; "never" for 0.
 std::string time_text(std::int64_t unix_ms);
 
-/// A password: from `file` ("-": standard input; one line end at its end is dropped), else asked for on the terminal without
-/// echo, twice when `confirm`. Errors: io_error; bad_input (the two differ, or no terminal).
+/// A password: from `file` ("-": standard input; one line end at its end is dropped), else asked for on the terminal
+/// without echo, twice when `confirm`. Errors: io_error; bad_input (the two differ, or no terminal).
 Outcome<std::string> read_password(const std::string& file, bool confirm);
 
 }  // namespace gearbox::cli

@@ -1,17 +1,18 @@
-// commands.hpp: each file *_commands.cpp adds its subcommands to the program; main.cpp calls them in the order of --help.
+// commands.hpp: each file *_commands.cpp adds its subcommands to the program; main.cpp calls them in the order of
+// --help.
 #pragma once
 
 #include "cli/context.hpp"
 
 namespace gearbox::cli {
 
-void add_role_commands(CLI::App& app, CliContext& context);       // up, central, node, supervisor
-void add_status_commands(CLI::App& app, CliContext& context);     // status, shm
-void add_submit_command(CLI::App& app, CliContext& context);      // submit
-void add_plugin_commands(CLI::App& app, CliContext& context);     // plugins list|check
-void add_config_commands(CLI::App& app, CliContext& context);     // config check|show
-void add_doctor_command(CLI::App& app, CliContext& context);      // doctor
-void add_accounts_commands(CLI::App& app, CliContext& context);   // users, nodes, keys
-void add_results_commands(CLI::App& app, CliContext& context);    // results list|get
+void add_role_commands(CLI::App& app, CliContext& context);      // up, central, node, supervisor
+void add_status_commands(CLI::App& app, CliContext& context);    // status, shm
+void add_submit_command(CLI::App& app, CliContext& context);     // submit
+void add_plugin_commands(CLI::App& app, CliContext& context);    // plugins list|check
+void add_config_commands(CLI::App& app, CliContext& context);    // config check|show
+void add_doctor_command(CLI::App& app, CliContext& context);     // doctor
+void add_accounts_commands(CLI::App& app, CliContext& context);  // users, nodes, keys
+void add_results_commands(CLI::App& app, CliContext& context);   // results list|get
 
 }  // namespace gearbox::cli

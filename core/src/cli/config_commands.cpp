@@ -62,35 +62,43 @@ json::object facts_of(const config::Config& config) {
                      {"keep_inputs", config.node.store.keep_inputs},
                      {"keep_hours", config.node.store.keep_hours},
                      {"max_mb", config.node.store.max_bytes >> 20}};
-  json::object node{{"enabled", config.node.enabled},     {"name", config.node.name},
-                    {"listen", config.node.listen},       {"advertise", config.node.advertise},
-                    {"central", config.node.central},     {"balancer", config.node.balancer},
-                    {"spin_us", config.node.spin_us},     {"limits", std::move(limits_json)},
-                    {"store", std::move(store)}};
+  json::object node{
+      {"enabled", config.node.enabled},     {"name", config.node.name},         {"listen", config.node.listen},
+      {"advertise", config.node.advertise}, {"central", config.node.central},   {"balancer", config.node.balancer},
+      {"spin_us", config.node.spin_us},     {"limits", std::move(limits_json)}, {"store", std::move(store)}};
   json::array workers;
   for (const config::WorkerConfig& worker : config.workers) {
-    json::object each{{"model", worker.model}, {"version", worker.version}, {"env", worker.env},
-                      {"count", worker.count}, {"devices", worker.devices}};
+    json::object each{{"model", worker.model},
+                      {"version", worker.version},
+                      {"env", worker.env},
+                      {"count", worker.count},
+                      {"devices", worker.devices}};
     workers.push_back(std::move(each));
   }
   json::array tasks;
   for (const auto& [name, task] : config.tasks) {
     json::array steps;
     for (const config::StepConfig& step : task.steps) {
-      json::object each{{"name", step.name}, {"model", step.model}, {"version", step.version}, {"for_each", step.for_each}};
+      json::object each{
+          {"name", step.name}, {"model", step.model}, {"version", step.version}, {"for_each", step.for_each}};
       steps.push_back(std::move(each));
     }
-    json::object each{{"name", name}, {"summary", task.summary}, {"allow_lossy", task.allow_lossy}, {"steps", std::move(steps)}};
+    json::object each{
+        {"name", name}, {"summary", task.summary}, {"allow_lossy", task.allow_lossy}, {"steps", std::move(steps)}};
     tasks.push_back(std::move(each));
   }
   json::array models;
   for (const model::Record& record : config.models) {
-    json::object each{{"name", record.name}, {"version", record.version}, {"framework", record.framework},
-                      {"summary", record.summary}, {"folder", record.folder.string()}};
+    json::object each{{"name", record.name},
+                      {"version", record.version},
+                      {"framework", record.framework},
+                      {"summary", record.summary},
+                      {"folder", record.folder.string()}};
     models.push_back(std::move(each));
   }
-  return json::object{{"folder", config.folder.string()}, {"digest", config.digest},   {"central", std::move(central)},
-                      {"node", std::move(node)},          {"workers", std::move(workers)}, {"tasks", std::move(tasks)},
+  return json::object{{"folder", config.folder.string()}, {"digest", config.digest},
+                      {"central", std::move(central)},    {"node", std::move(node)},
+                      {"workers", std::move(workers)},    {"tasks", std::move(tasks)},
                       {"models", std::move(models)}};
 }
 
@@ -138,7 +146,8 @@ void add_config_commands(CLI::App& app, CliContext& context) {
   add_command(*group, context, "check", "read everything and name each fault with file, line and column",
               "broker config check --config configs", true)
       ->callback([&context] { run_check(context); });
-  add_command(*group, context, "show", "the values in force, defaults included", "broker config show --config configs --json", true)
+  add_command(*group, context, "show", "the values in force, defaults included",
+              "broker config show --config configs --json", true)
       ->callback([&context] { run_show(context); });
 }
 

@@ -1,4 +1,5 @@
-// context.hpp: what every subcommand of `broker` shares: where configuration and state lie, how facts are printed, exit codes.
+// context.hpp: what every subcommand of `broker` shares: where configuration and state lie, how facts are printed, exit
+// codes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,8 +14,8 @@
 namespace gearbox::cli {
 
 inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;   // the work failed
-inline constexpr int kUsage = 2;    // wrong usage or configuration
+inline constexpr int kFailed = 1;  // the work failed
+inline constexpr int kUsage = 2;   // wrong usage or configuration
 
 /// One run of the program; filled by the command line, used by the subcommand that runs. One thread.
 struct CliContext {
@@ -27,7 +28,8 @@ struct CliContext {
 /// configs/ in the working folder when it is there, else /etc/gearbox.
 std::filesystem::path default_config_dir();
 
-/// Adds subcommand `name` to `parent` with --config and --state (and --json when it prints facts), and an example below its help.
+/// Adds subcommand `name` to `parent` with --config and --state (and --json when it prints facts), and an example below
+/// its help.
 CLI::App* add_command(CLI::App& parent, CliContext& context, const std::string& name, const std::string& summary,
                       const std::string& example, bool prints_facts);
 

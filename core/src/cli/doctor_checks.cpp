@@ -91,7 +91,8 @@ int try_to_listen(const HostPort& at) {
   wanted.ai_flags = AI_PASSIVE;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(at.host.empty() || at.host == "*" ? nullptr : at.host.c_str(), at.port.c_str(), &wanted, &found) != 0) {
+  if (::getaddrinfo(at.host.empty() || at.host == "*" ? nullptr : at.host.c_str(), at.port.c_str(), &wanted, &found) !=
+      0) {
     return EADDRNOTAVAIL;
   }
   const int descriptor = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -120,15 +121,17 @@ Finding check_port(const std::string& role, const std::string& url, const fs::pa
     finding.what += " is free";
     return finding;
   }
-  const Outcome<std::string> status = supervisor::ask_control_now(socket, R"({"command":"status"})", milliseconds(2000));
+  const Outcome<std::string> status =
+      supervisor::ask_control_now(socket, R"({"command":"status"})", milliseconds(2000));
   if (reason == EADDRINUSE && status) {
     finding.what += ": our own " + role + " listens there";
     return finding;
   }
   finding.verdict = Verdict::fail;
   finding.what += ": " + std::string(std::strerror(reason));
-  finding.advice = reason == EADDRINUSE ? "another program listens there (ss -ltnp shows which): change [" + role + "] listen"
-                                        : "change [" + role + "] listen in gearbox.toml";
+  finding.advice = reason == EADDRINUSE
+                       ? "another program listens there (ss -ltnp shows which): change [" + role + "] listen"
+                       : "change [" + role + "] listen in gearbox.toml";
   return finding;
 }
 
@@ -137,9 +140,10 @@ Finding check_port(const std::string& role, const std::string& url, const fs::pa
 std::vector<Finding> check_kernel() {
   std::vector<Finding> out;
   const int memory = ::memfd_create("gearbox-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  out.push_back({"memfd", memory >= 0 ? Verdict::ok : Verdict::fail,
-                 memory >= 0 ? "shared memory is passed, not named; /dev/shm does not matter" : std::strerror(errno),
-                 memory >= 0 ? "" : "a Linux kernel of 3.17 or later is needed, and a sandbox that allows memfd_create"});
+  out.push_back(
+      {"memfd", memory >= 0 ? Verdict::ok : Verdict::fail,
+       memory >= 0 ? "shared memory is passed, not named; /dev/shm does not matter" : std::strerror(errno),
+       memory >= 0 ? "" : "a Linux kernel of 3.17 or later is needed, and a sandbox that allows memfd_create"});
   if (memory >= 0) ::close(memory);
   const int process = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
   out.push_back({"pidfd", process >= 0 ? Verdict::ok : Verdict::fail,
@@ -152,7 +156,8 @@ std::vector<Finding> check_kernel() {
 std::vector<Finding> check_descriptors(const config::Config& config) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  const std::uint64_t wanted = (config.node.enabled ? config.node.limits.max_connections : config.central.max_connections) + 256ULL;
+  const std::uint64_t wanted =
+      (config.node.enabled ? config.node.limits.max_connections : config.central.max_connections) + 256ULL;
   Finding finding{.check = "descriptors", .verdict = Verdict::ok, .what = {}, .advice = {}};
   finding.what = std::to_string(limit.rlim_max) + " allowed, " + std::to_string(wanted) + " wanted for all connections";
   if (limit.rlim_max < wanted) {
@@ -169,13 +174,15 @@ std::vector<Finding> check_memory(const config::Config& config) {
   const std::uint64_t arenas = config.node.limits.input_arena_bytes + workers * config.node.limits.output_arena_bytes;
   std::uint64_t models = 0;
   for (const config::WorkerConfig& worker : config.workers) {
-    const model::Record* record = config::find_model(config, worker.model, worker.version.empty() ? "latest" : worker.version);
+    const model::Record* record =
+        config::find_model(config, worker.model, worker.version.empty() ? "latest" : worker.version);
     if (record != nullptr) models += worker.count * (record->memory_mb << 20);
   }
   std::uint64_t there = meminfo("MemAvailable");
   if (const auto left = group_memory_left()) there = std::min(there, *left);
   Finding finding{.check = "memory", .verdict = Verdict::ok, .what = {}, .advice = {}};
-  finding.what = bytes_text(there) + " available; arenas take " + bytes_text(arenas) + ", models about " + bytes_text(models);
+  finding.what =
+      bytes_text(there) + " available; arenas take " + bytes_text(arenas) + ", models about " + bytes_text(models);
   if (arenas > there) {
     finding.verdict = Verdict::fail;
     finding.advice = "lower input_arena_mb, output_arena_mb or the number of workers: arenas are claimed at start";
@@ -194,7 +201,8 @@ std::vector<Finding> check_environments(const config::Config& config, const conf
     std::set<std::string> imports = {"numpy"};
     for (const config::WorkerConfig& worker : config.workers) {
       if (worker.env != name) continue;
-      const model::Record* record = config::find_model(config, worker.model, worker.version.empty() ? "latest" : worker.version);
+      const model::Record* record =
+          config::find_model(config, worker.model, worker.version.empty() ? "latest" : worker.version);
       if (record != nullptr && !import_of(record->framework).empty()) imports.insert(import_of(record->framework));
     }
     std::string program = "import sys";
@@ -208,8 +216,10 @@ std::vector<Finding> check_environments(const config::Config& config, const conf
     if (!fs::exists(python, error)) {
       finding.verdict = Verdict::fail;
       finding.what = python.string() + " does not exist";
-      finding.advice = "make it: scripts/make-env onnx " + (state.envs() / name).string() + ", or correct [env." + name + "] python";
-    } else if (const Outcome<ProgramEnd> end = run_program({python.string(), "-c", program}, milliseconds(60000)); !end) {
+      finding.advice =
+          "make it: scripts/make-env onnx " + (state.envs() / name).string() + ", or correct [env." + name + "] python";
+    } else if (const Outcome<ProgramEnd> end = run_program({python.string(), "-c", program}, milliseconds(60000));
+               !end) {
       finding.verdict = Verdict::fail;
       finding.what = end.error().detail;
       finding.advice = "correct [env." + name + "] python";
@@ -217,7 +227,8 @@ std::vector<Finding> check_environments(const config::Config& config, const conf
       std::string_view text = end.value().output;
       while (text.ends_with('\n')) text.remove_suffix(1);
       finding.verdict = Verdict::fail;
-      finding.what = end.value().timed_out ? "its Python did not answer in a minute" : escaped(text.substr(text.rfind('\n') + 1));
+      finding.what =
+          end.value().timed_out ? "its Python did not answer in a minute" : escaped(text.substr(text.rfind('\n') + 1));
       finding.advice = "install what is missing into " + python.string();
     } else {
       std::string_view version = end.value().output;
@@ -249,8 +260,8 @@ std::vector<Finding> check_state_folder(const config::StateDir& state) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(state.keys(), error)) {
     if (::stat(entry.path().c_str(), &info) != 0 || (info.st_mode & 077) == 0) continue;
-    out.push_back({"key file", Verdict::fail, entry.path().string() + " can be read by others", "chmod 600 " + entry.path().string() +
-                   ", and make new keys if somebody else had access"});
+    out.push_back({"key file", Verdict::fail, entry.path().string() + " can be read by others",
+                   "chmod 600 " + entry.path().string() + ", and make new keys if somebody else had access"});
   }
   const fs::space_info space = fs::space(state.root, error);
   if (!error && space.available < (256ULL << 20)) {

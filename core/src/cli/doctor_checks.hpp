@@ -12,10 +12,10 @@ namespace gearbox::cli {
 enum class Verdict { ok, warn, fail };
 
 struct Finding {
-  std::string check;     // "descriptors"
+  std::string check;  // "descriptors"
   Verdict verdict = Verdict::ok;
-  std::string what;      // what was found
-  std::string advice;    // what to do; empty when all is well
+  std::string what;    // what was found
+  std::string advice;  // what to do; empty when all is well
 };
 
 std::vector<Finding> check_kernel();

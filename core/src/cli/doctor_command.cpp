@@ -37,7 +37,8 @@ std::vector<Finding> check_plugins(const config::Config& config, const config::S
   paths.checker = plugin_host::own_executable();
   const auto host = plugin_host::PluginHost::open(paths, config.plugins);
   if (!host) {
-    return {{"plugins", Verdict::fail, host.error().detail, "the drop folder must belong to root or the broker's user, and nobody "
+    return {{"plugins", Verdict::fail, host.error().detail,
+             "the drop folder must belong to root or the broker's user, and nobody "
              "else may write to it"}};
   }
   std::vector<Finding> out;
@@ -47,7 +48,8 @@ std::vector<Finding> check_plugins(const config::Config& config, const config::S
       ++loaded;
       continue;
     }
-    out.push_back({"plugin " + info.file.filename().string(), Verdict::warn, "refused: " + info.reason, "replace or remove it"});
+    out.push_back(
+        {"plugin " + info.file.filename().string(), Verdict::warn, "refused: " + info.reason, "replace or remove it"});
   }
   out.insert(out.begin(), Finding{"plugins", Verdict::ok, std::to_string(loaded) + " loaded", {}});
   return out;
@@ -71,14 +73,18 @@ void run_doctor(CliContext& context) {
 #endif
     append(all, check_environments(*config.value(), state.value()));
   } else {
-    all.push_back({"configuration", Verdict::fail, config.error().detail, "correct it; `broker config check` lists every fault"});
+    all.push_back(
+        {"configuration", Verdict::fail, config.error().detail, "correct it; `broker config check` lists every fault"});
   }
-  const bool failed = std::any_of(all.begin(), all.end(), [](const Finding& each) { return each.verdict == Verdict::fail; });
+  const bool failed =
+      std::any_of(all.begin(), all.end(), [](const Finding& each) { return each.verdict == Verdict::fail; });
   if (failed) context.exit_code = kFailed;
   if (context.json) {
     json::array findings;
     for (const Finding& each : all) {
-      json::object out{{"check", each.check}, {"verdict", word(each.verdict)}, {"what", escaped(each.what, 2000)},
+      json::object out{{"check", each.check},
+                       {"verdict", word(each.verdict)},
+                       {"what", escaped(each.what, 2000)},
                        {"advice", each.advice}};
       findings.push_back(std::move(out));
     }
@@ -87,8 +93,12 @@ void run_doctor(CliContext& context) {
   }
   const bool colour = colour_wanted();
   for (const Finding& each : all) {
-    const char* paint = !colour ? "" : each.verdict == Verdict::ok ? "\033[32m" : each.verdict == Verdict::warn ? "\033[33m" : "\033[31m";
-    std::printf("%s%-4s%s  %-20s %s\n", paint, word(each.verdict), colour ? "\033[0m" : "", each.check.c_str(), each.what.c_str());
+    const char* paint = !colour                         ? ""
+                        : each.verdict == Verdict::ok   ? "\033[32m"
+                        : each.verdict == Verdict::warn ? "\033[33m"
+                                                        : "\033[31m";
+    std::printf("%s%-4s%s  %-20s %s\n", paint, word(each.verdict), colour ? "\033[0m" : "", each.check.c_str(),
+                each.what.c_str());
     if (!each.advice.empty()) std::printf("      → %s\n", each.advice.c_str());
   }
 }

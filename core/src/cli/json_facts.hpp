@@ -1,4 +1,5 @@
-// json_facts.hpp: reading the status answers of the roles, which may be of a version beside ours: what is missing is empty.
+// json_facts.hpp: reading the status answers of the roles, which may be of a version beside ours: what is missing is
+// empty.
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -16,8 +17,9 @@ namespace gearbox::cli {
 /// Errors: bad_frame.
 Outcome<boost::json::object> parse_object(std::string_view text);
 
-std::string text_in(const boost::json::object& object, std::string_view key);        // escaped for a terminal
-std::uint64_t number_in(const boost::json::object& object, std::string_view key);    // 0 when missing, negative or no number
+std::string text_in(const boost::json::object& object, std::string_view key);  // escaped for a terminal
+std::uint64_t number_in(const boost::json::object& object,
+                        std::string_view key);  // 0 when missing, negative or no number
 bool truth_in(const boost::json::object& object, std::string_view key);
 const boost::json::array& list_in(const boost::json::object& object, std::string_view key);
 const boost::json::object& object_in(const boost::json::object& object, std::string_view key);

@@ -30,7 +30,8 @@ struct Shown {
   const char* meaning;
 };
 
-/// Public halves only. A missing key stays missing, unless `make`: then it is made, as the role would at its first start.
+/// Public halves only. A missing key stays missing, unless `make`: then it is made, as the role would at its first
+/// start.
 Outcome<std::optional<std::string>> channel_key(const std::filesystem::path& file, bool make) {
   std::error_code ignored;  // a file that cannot be looked at fails below, with its reason
   if (!make && !std::filesystem::exists(file, ignored)) return std::optional<std::string>();
@@ -46,10 +47,11 @@ Outcome<std::optional<std::string>> signing_key(const std::filesystem::path& fil
 }
 
 Outcome<std::vector<Shown>> read_keys(const config::StateDir& state, const std::string& make) {
-  std::vector<Shown> shown = {{"central", {}, "central's channel: devices and nodes pin it (--server-key, node.central_key)"},
-                              {"central_signing", {}, "signs tickets; nodes learn it from central"},
-                              {"node", {}, "this node's identity: for `broker nodes add NAME KEY` on central's host"},
-                              {"node_channel", {}, "this node's channel; devices learn it from central"}};
+  std::vector<Shown> shown = {
+      {"central", {}, "central's channel: devices and nodes pin it (--server-key, node.central_key)"},
+      {"central_signing", {}, "signs tickets; nodes learn it from central"},
+      {"node", {}, "this node's identity: for `broker nodes add NAME KEY` on central's host"},
+      {"node_channel", {}, "this node's channel; devices learn it from central"}};
   BOOST_OUTCOME_TRY(shown[0].key, channel_key(state.central_channel_key(), make == "central"));
   BOOST_OUTCOME_TRY(shown[1].key, signing_key(state.central_signing_key(), make == "central"));
   BOOST_OUTCOME_TRY(shown[2].key, signing_key(state.node_signing_key(), make == "node"));
@@ -69,7 +71,8 @@ void run_show(CliContext& context, const ShowOptions& options) {
     table.add({each.name, each.key.value_or("(made at the first start)"), each.meaning});
     if (options.field != each.name) continue;
     if (!each.key) {
-      return fail(context, Error{Errc::not_found, "there is no key '" + options.field + "' yet: it is made at the first start, or with --make"});
+      return fail(context, Error{Errc::not_found, "there is no key '" + options.field +
+                                                      "' yet: it is made at the first start, or with --make"});
     }
     std::printf("%s\n", each.key->c_str());
     return;
@@ -128,8 +131,9 @@ void add_key_commands(CLI::App& app, CliContext& context) {
   keys->footer("Example:\n  broker keys show --field central\n  broker keys revoke maria/barn-cam");
 
   auto options = std::make_shared<ShowOptions>();
-  CLI::App* show_command = add_command(*keys, context, "show", "the public keys of central and node on this host",
-                                       "broker keys show --field central    (what pi_client takes as --server-key)", true);
+  CLI::App* show_command =
+      add_command(*keys, context, "show", "the public keys of central and node on this host",
+                  "broker keys show --field central    (what pi_client takes as --server-key)", true);
   show_command->add_option("--field", options->field, "print this one only, bare")
       ->check(CLI::IsMember({"central", "central_signing", "node", "node_channel"}));
   show_command->add_option("--make", options->make, "make the keys of this role now instead of at its first start")
@@ -137,7 +141,8 @@ void add_key_commands(CLI::App& app, CliContext& context) {
   show_command->callback([&context, options] { run_show(context, *options); });
 
   auto user = std::make_shared<std::string>();
-  CLI::App* devices = add_command(*keys, context, "devices", "enrolled and revoked devices", "broker keys devices --user maria", true);
+  CLI::App* devices =
+      add_command(*keys, context, "devices", "enrolled and revoked devices", "broker keys devices --user maria", true);
   devices->add_option("--user", *user, "of this account only")->type_name("NAME");
   devices->callback([&context, user] { run_devices(context, *user); });
 

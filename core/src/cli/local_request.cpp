@@ -68,11 +68,13 @@ asio::awaitable<Outcome<void>> log_in(std::shared_ptr<Conversation> talk) {
   wire::FrameHeader header;
   header.type = FrameType::hello;
   std::string json = wire::to_json(hello);
-  Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, header, std::move(json), ByteView{}, talk->left());
+  Outcome<void> sent =
+      co_await FrameStream::write_frame(talk->stream, header, std::move(json), ByteView{}, talk->left());
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> answer = co_await next_frame(talk);
   if (!answer) co_return answer.error();
-  if (answer.value().header.type != FrameType::hello_ok) co_return Error{Errc::bad_frame, "the node's first answer is no hello_ok"};
+  if (answer.value().header.type != FrameType::hello_ok)
+    co_return Error{Errc::bad_frame, "the node's first answer is no hello_ok"};
   co_return done();
 }
 
@@ -80,18 +82,21 @@ asio::awaitable<Outcome<void>> log_in(std::shared_ptr<Conversation> talk) {
 asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
   std::string json = wire::to_json(talk->submit);
   const wire::FrameHeader announced = talk->header(FrameType::submit);
-  Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, announced, std::move(json), ByteView{}, talk->left());
+  Outcome<void> sent =
+      co_await FrameStream::write_frame(talk->stream, announced, std::move(json), ByteView{}, talk->left());
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> at = co_await next_frame(talk);
   if (!at) co_return at.error();
-  if (at.value().header.type != FrameType::upload_at) co_return Error{Errc::bad_frame, "the node did not say where to begin"};
+  if (at.value().header.type != FrameType::upload_at)
+    co_return Error{Errc::bad_frame, "the node did not say where to begin"};
   Outcome<void> sought = talk->sender.seek(at.value().header.offset);
   if (!sought) co_return sought.error();
   while (!talk->sender.finished()) {
     const link::UploadSender::Chunk chunk = talk->sender.next();
     wire::FrameHeader header = talk->header(FrameType::upload_data);
     header.offset = chunk.offset;
-    Outcome<void> written = co_await FrameStream::write_frame(talk->stream, header, std::string(), chunk.bytes, talk->left());
+    Outcome<void> written =
+        co_await FrameStream::write_frame(talk->stream, header, std::string(), chunk.bytes, talk->left());
     if (!written) co_return written.error();
   }
   co_return done();
@@ -111,7 +116,8 @@ asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk
       if (!result) co_return result.error();
       answer.result = std::move(result).value();
       described = true;
-      if (answer.result.bytes > kMaxResultBytes) co_return Error{Errc::result_too_large, std::to_string(answer.result.bytes) + " bytes"};
+      if (answer.result.bytes > kMaxResultBytes)
+        co_return Error{Errc::result_too_large, std::to_string(answer.result.bytes) + " bytes"};
     } else if (header.type != FrameType::result_data || !described) {
       continue;  // upload_at, accepted
     }
@@ -120,7 +126,8 @@ asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk
     }
     answer.payload.insert(answer.payload.end(), frame.value().payload.begin(), frame.value().payload.end());
     if ((header.flags & wire::kLastPart) == 0) continue;
-    if (answer.payload.size() != answer.result.bytes) co_return Error{Errc::bad_frame, "the result is shorter than it says"};
+    if (answer.payload.size() != answer.result.bytes)
+      co_return Error{Errc::bad_frame, "the result is shorter than it says"};
     const wire::FrameHeader received = talk->header(FrameType::result_ack);
     Outcome<void> acknowledged =
         co_await FrameStream::write_frame(talk->stream, received, std::string(), ByteView{}, talk->left());
@@ -166,8 +173,9 @@ Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket,
   }
   link::UploadSender sender(std::move(uploads));
   submit.digest = sender.digest();
-  auto talk = std::make_shared<Conversation>(Conversation{std::move(stream).value(), std::move(submit), std::move(sender),
-                                                          link::random_request_id(), after(Clock::now(), within)});
+  auto talk =
+      std::make_shared<Conversation>(Conversation{std::move(stream).value(), std::move(submit), std::move(sender),
+                                                  link::random_request_id(), after(Clock::now(), within)});
   auto result = std::make_shared<Outcome<LocalAnswer>>(Error{Errc::timeout, "no answer in time"});
   asio::co_spawn(io, converse(talk, result), asio::detached);
   io.run_for(within + milliseconds(1000));

@@ -18,16 +18,17 @@ inline constexpr std::uint64_t kMaxResultBytes = 1ULL << 30;
 
 struct LocalInput {
   std::string name;
-  Bytes file;            // travels as it is: a UINT8 tensor of its bytes
+  Bytes file;  // travels as it is: a UINT8 tensor of its bytes
 };
 
 struct LocalAnswer {
   RequestId request;
   wire::ResultMessage result;
-  Bytes payload;         // the tensors' bytes, one after the other
+  Bytes payload;  // the tensors' bytes, one after the other
 };
 
-/// Blocks until the answer is there, at most `within`. Errors: what the node answered; unreachable (no node runs); timeout.
+/// Blocks until the answer is there, at most `within`. Errors: what the node answered; unreachable (no node runs);
+/// timeout.
 Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const std::string& task,
                                        std::vector<LocalInput> inputs, milliseconds within);
 

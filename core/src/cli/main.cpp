@@ -13,11 +13,13 @@ int main(int argc, char** argv) {
   gearbox::link::crypto_ready();
 
   CliContext context;
-  CLI::App app("Gearbox, a plugin-based AI inference broker: devices send pictures, models on this host answer.", "broker");
+  CLI::App app("Gearbox, a plugin-based AI inference broker: devices send pictures, models on this host answer.",
+               "broker");
   app.set_version_flag("--version", "broker " GEARBOX_VERSION);
   app.require_subcommand(1);
-  app.footer("Example:\n  broker up --config configs\n  broker submit --task read-text docs/examples/pictures/ear_tag.jpg\n"
-             "`broker COMMAND --help` tells the rest. Exit codes: 0 done, 1 the work failed, 2 wrong usage or configuration.");
+  app.footer(
+      "Example:\n  broker up --config configs\n  broker submit --task read-text docs/examples/pictures/ear_tag.jpg\n"
+      "`broker COMMAND --help` tells the rest. Exit codes: 0 done, 1 the work failed, 2 wrong usage or configuration.");
   add_role_commands(app, context);
   add_status_commands(app, context);
   add_submit_command(app, context);

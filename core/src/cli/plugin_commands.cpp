@@ -20,8 +20,8 @@ namespace json = boost::json;
 namespace {
 
 json::object facts_of(const plugin_host::PluginInfo& info) {
-  return json::object{{"name", info.name},         {"kind", info.kind},   {"version", info.version},
-                      {"summary", info.summary},   {"state", info.state}, {"reason", info.reason},
+  return json::object{{"name", info.name},         {"kind", info.kind},       {"version", info.version},
+                      {"summary", info.summary},   {"state", info.state},     {"reason", info.reason},
                       {"checksum", info.checksum}, {"shipped", info.shipped}, {"file", info.file.string()}};
 }
 
@@ -35,7 +35,8 @@ void run_list(CliContext& context) {
   paths.dropped = config.value()->plugins.folder;
   paths.copies = state.value().plugin_copies();
   paths.checker = plugin_host::own_executable();
-  const Outcome<std::unique_ptr<plugin_host::PluginHost>> host = plugin_host::PluginHost::open(paths, config.value()->plugins);
+  const Outcome<std::unique_ptr<plugin_host::PluginHost>> host =
+      plugin_host::PluginHost::open(paths, config.value()->plugins);
   if (!host) return fail(context, host.error());
   Table table({"name", "kind", "version", "state", "from", "summary"});
   json::array all;
@@ -57,12 +58,14 @@ void run_check(CliContext& context, const std::filesystem::path& file, bool here
   }
   const Outcome<plugin_host::PluginInfo> info = plugin_host::check_in_child(file, plugin_host::own_executable());
   if (context.json) {
-    json::object out = info ? facts_of(info.value()) : json::object{{"file", file.string()}, {"reason", escaped(info.error().detail, 1000)}};
+    json::object out = info ? facts_of(info.value())
+                            : json::object{{"file", file.string()}, {"reason", escaped(info.error().detail, 1000)}};
     out["ok"] = info.has_value();
     print_json(out);
   } else if (info) {
     std::printf("%s: good: %s %s (%s): %s\n", file.c_str(), escaped(info.value().name).c_str(),
-                escaped(info.value().version).c_str(), escaped(info.value().kind).c_str(), escaped(info.value().summary).c_str());
+                escaped(info.value().version).c_str(), escaped(info.value().kind).c_str(),
+                escaped(info.value().summary).c_str());
   } else {
     std::fprintf(stderr, "broker: %s: %s\n", file.c_str(), escaped(info.error().detail, 1000).c_str());
   }
@@ -78,8 +81,9 @@ void add_plugin_commands(CLI::App& app, CliContext& context) {
   add_command(*group, context, "list", "all plugins that were found, and why some were refused",
               "broker plugins list --config configs", true)
       ->callback([&context] { run_list(context); });
-  CLI::App* check = add_command(*group, context, "check", "load a plugin file in a child process and say whether it is good",
-                                "broker plugins check ./my_balancer.so", true);
+  CLI::App* check =
+      add_command(*group, context, "check", "load a plugin file in a child process and say whether it is good",
+                  "broker plugins check ./my_balancer.so", true);
   const auto file = std::make_shared<std::filesystem::path>();
   const auto here = std::make_shared<bool>(false);
   check->add_option("file", *file, "the .so")->required()->type_name("FILE");

@@ -15,7 +15,8 @@ namespace gearbox::cli {
 
 namespace {
 
-constexpr std::size_t kMaxBytes = 4096;  // longer than any password that is taken, so that its length is refused, not cut
+constexpr std::size_t kMaxBytes =
+    4096;  // longer than any password that is taken, so that its length is refused, not cut
 
 class File {
  public:
@@ -97,7 +98,8 @@ Outcome<std::string> read_password(const std::string& file, bool confirm) {
   }
   const File terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC), true);
   if (terminal.get() < 0) {
-    return Error{Errc::bad_input, "there is no terminal to ask for the password on: use --password-file FILE, or - for standard input"};
+    return Error{Errc::bad_input,
+                 "there is no terminal to ask for the password on: use --password-file FILE, or - for standard input"};
   }
   BOOST_OUTCOME_TRY(std::string password, ask(terminal.get(), "Password: "));
   if (!confirm) return password;

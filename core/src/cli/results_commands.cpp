@@ -10,7 +10,6 @@
 #include <ctime>
 #include <memory>
 
-
 #include "cli/json_facts.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
@@ -32,7 +31,8 @@ std::string time_text(std::int64_t unix_ms) {
   const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm local{};
   std::array<char, 32> out{};
-  if (::localtime_r(&seconds, &local) == nullptr || std::strftime(out.data(), out.size(), "%F %T", &local) == 0) return "?";
+  if (::localtime_r(&seconds, &local) == nullptr || std::strftime(out.data(), out.size(), "%F %T", &local) == 0)
+    return "?";
   return out.data();
 }
 
@@ -108,7 +108,8 @@ void add_results_commands(CLI::App& app, CliContext& context) {
   CLI::App* group = app.add_subcommand("results", "requests that have ended: list them, get their bytes");
   group->require_subcommand(1);
   group->footer("Example:\n  broker results list --task read-text");
-  CLI::App* list = add_command(*group, context, "list", "the newest results first", "broker results list --task read-text --limit 5", true);
+  CLI::App* list = add_command(*group, context, "list", "the newest results first",
+                               "broker results list --task read-text --limit 5", true);
   const auto options = std::make_shared<ListOptions>();
   list->add_option("--task", options->task, "only those of this task")->type_name("NAME");
   list->add_option("--limit", options->limit, "how many")->check(CLI::Range(1, 10000))->capture_default_str();

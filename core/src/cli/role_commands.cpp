@@ -43,7 +43,8 @@ void run_up(CliContext& context) {
   setup.central = config.value()->central.enabled;
   setup.node = config.value()->node.enabled;
   if (!setup.central && !setup.node) {
-    return fail(context, Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
+    return fail(context,
+                Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
   }
 #ifdef GEARBOX_HAS_CENTRAL
   if (setup.central && setup.node) {
@@ -82,12 +83,16 @@ void add_role_commands(CLI::App& app, CliContext& context) {
 #ifdef GEARBOX_HAS_CENTRAL
   add_command(app, context, "central", "be central only: accounts, placement, tickets (for service managers)",
               "broker central --config /etc/gearbox", false)
-      ->callback([&context] { run_role(context, [](const auto& state, const auto& folder) { return central::run_central(state, folder); }); });
+      ->callback([&context] {
+        run_role(context, [](const auto& state, const auto& folder) { return central::run_central(state, folder); });
+      });
 #endif
 #ifdef GEARBOX_HAS_NODE
   add_command(app, context, "node", "be a node only; needs a supervisor for its workers (for service managers)",
               "broker node --config /etc/gearbox", false)
-      ->callback([&context] { run_role(context, [](const auto& state, const auto& folder) { return node::run_node(state, folder); }); });
+      ->callback([&context] {
+        run_role(context, [](const auto& state, const auto& folder) { return node::run_node(state, folder); });
+      });
 #endif
   add_command(app, context, "supervisor", "start workers for a node that a service manager runs",
               "broker supervisor --config /etc/gearbox", false)

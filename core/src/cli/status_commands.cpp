@@ -22,14 +22,19 @@ Outcome<json::object> ask_status(const std::filesystem::path& socket) {
   return parse_object(answer);
 }
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 std::string state_of(const Outcome<json::object>& status) {
-  if (!status) return status.error().code == Errc::unreachable ? "not running" : "no answer: " + escaped(status.error().detail, 80);
+  if (!status)
+    return status.error().code == Errc::unreachable ? "not running"
+                                                    : "no answer: " + escaped(status.error().detail, 80);
   return truth_in(status.value(), "ready") ? "ready" : "not ready";
 }
 
-void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::object>& central, const Outcome<json::object>& node) {
+void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::object>& central,
+                 const Outcome<json::object>& node) {
   Table roles({"role", "state", ">pid", ">restarts", ">up", "address"});
   const auto add = [&](const char* name, const Outcome<json::object>& status) {
     std::string restarts;
@@ -59,7 +64,8 @@ void print_node(const json::object& node) {
     for (const json::value& model : list_in(each.get_object(), "missing")) {
       if (model.is_string()) missing += (missing.empty() ? "" : ", ") + escaped(model.get_string());
     }
-    tasks.add({text_in(each.get_object(), "name"), truth_in(each.get_object(), "ready") ? "ready" : "not ready", missing});
+    tasks.add(
+        {text_in(each.get_object(), "name"), truth_in(each.get_object(), "ready") ? "ready" : "not ready", missing});
   }
   if (!tasks.empty()) print("\n" + tasks.text(colour_wanted()));
   Table models({"model", "version", ">workers", ">ready", "state", "reason"});
@@ -80,7 +86,9 @@ void run_status(CliContext& context) {
   const Outcome<json::object> central = ask_status(state.value().central_socket());
   const Outcome<json::object> node = ask_status(state.value().node_socket());
   if (context.json) {
-    const auto value = [](const Outcome<json::object>& status) { return status ? json::value(status.value()) : json::value(nullptr); };
+    const auto value = [](const Outcome<json::object>& status) {
+      return status ? json::value(status.value()) : json::value(nullptr);
+    };
     const json::object all{{"supervisor", value(supervisor)}, {"central", value(central)}, {"node", value(node)}};
     print_json(all);
   } else {

@@ -68,7 +68,9 @@ json::object timing_json(const wire::Timing& timing) {
                       {"calls", step.calls}, {"queue_us", step.queue_us}, {"run_us", step.run_us}};
     steps.push_back(std::move(each));
   }
-  return json::object{{"upload_us", timing.upload_us}, {"queue_us", timing.queue_us}, {"total_us", timing.total_us},
+  return json::object{{"upload_us", timing.upload_us},
+                      {"queue_us", timing.queue_us},
+                      {"total_us", timing.total_us},
                       {"steps", std::move(steps)}};
 }
 
@@ -79,7 +81,9 @@ json::object answer_json(const std::string& file, const LocalAnswer& answer) {
     const ByteView bytes = rest.first(std::min<std::size_t>(spec.bytes, rest.size()));
     rest = rest.subspan(bytes.size());
     json::array shape(spec.shape.begin(), spec.shape.end());
-    json::object each{{"name", spec.name}, {"dtype", std::string(wire::name_of(spec.dtype))}, {"shape", std::move(shape)},
+    json::object each{{"name", spec.name},
+                      {"dtype", std::string(wire::name_of(spec.dtype))},
+                      {"shape", std::move(shape)},
                       {"bytes", spec.bytes}};
     const auto words = spec.dtype == wire::DType::bytes ? elements(bytes) : std::nullopt;
     if (words) {
@@ -91,7 +95,10 @@ json::object answer_json(const std::string& file, const LocalAnswer& answer) {
     }
     tensors.push_back(std::move(each));
   }
-  return json::object{{"file", file}, {"ok", true}, {"request", to_text(answer.request)}, {"tensors", std::move(tensors)},
+  return json::object{{"file", file},
+                      {"ok", true},
+                      {"request", to_text(answer.request)},
+                      {"tensors", std::move(tensors)},
                       {"timing", timing_json(answer.result.timing)}};
 }
 
@@ -104,7 +111,8 @@ void print_answer(const LocalAnswer& answer) {
     if (words) {
       for (const std::string_view word : *words) std::printf("%s\n", escaped(word, 4096).c_str());
     } else {
-      std::printf("%s: %s %s\n", spec.name.c_str(), std::string(wire::name_of(spec.dtype)).c_str(), shape_text(spec).c_str());
+      std::printf("%s: %s %s\n", spec.name.c_str(), std::string(wire::name_of(spec.dtype)).c_str(),
+                  shape_text(spec).c_str());
     }
   }
 }
@@ -112,7 +120,8 @@ void print_answer(const LocalAnswer& answer) {
 void report_failure(CliContext& context, const std::string& file, const Error& error, json::array& all) {
   context.exit_code = kFailed;
   if (context.json) {
-    json::object reason{{"code", static_cast<unsigned>(error.code)}, {"name", std::string(name_of(error.code))},
+    json::object reason{{"code", static_cast<unsigned>(error.code)},
+                        {"name", std::string(name_of(error.code))},
                         {"detail", escaped(error.detail, 4096)}};
     json::object each{{"file", file}, {"ok", false}, {"error", std::move(reason)}};
     all.push_back(std::move(each));
@@ -155,11 +164,19 @@ void add_submit_command(CLI::App& app, CliContext& context) {
   CLI::App* command = add_command(app, context, "submit", "run a task on files of this host and print the answer",
                                   "broker submit --task read-text docs/examples/pictures/ear_tag.jpg", true);
   const auto options = std::make_shared<SubmitOptions>();
-  command->add_option("--task", options->task, "what to run; `broker status` lists the tasks")->required()->type_name("NAME");
-  command->add_option("--tensor", options->tensor, "the task's input that the file becomes")->type_name("NAME")->capture_default_str();
+  command->add_option("--task", options->task, "what to run; `broker status` lists the tasks")
+      ->required()
+      ->type_name("NAME");
+  command->add_option("--tensor", options->tensor, "the task's input that the file becomes")
+      ->type_name("NAME")
+      ->capture_default_str();
   command->add_option("--timeout-ms", options->timeout_ms, "how long to wait for each answer")
-      ->type_name("MS")->check(CLI::Range(1U, 86'400'000U))->capture_default_str();
-  command->add_option("files", options->files, "files, one request each; they travel as they are")->required()->type_name("FILE");
+      ->type_name("MS")
+      ->check(CLI::Range(1U, 86'400'000U))
+      ->capture_default_str();
+  command->add_option("files", options->files, "files, one request each; they travel as they are")
+      ->required()
+      ->type_name("FILE");
   command->callback([&context, options] { run_submit(context, *options); });
 }
 

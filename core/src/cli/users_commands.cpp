@@ -30,7 +30,8 @@ void run_add(CliContext& context, UserOptions& options) {
     BOOST_OUTCOME_TRY(const std::string password, read_password(options.password_file, true));
     options.user.max_upload_bytes = options.max_upload_mb << 20;
     BOOST_OUTCOME_TRY(accounts.add_user(options.user, password));
-    say_done(context, "added user '" + options.user.name + "'; a device joins with: pi_client enrol --user " + options.user.name);
+    say_done(context, "added user '" + options.user.name + "'; a device joins with: pi_client enrol --user " +
+                          options.user.name);
     return done();
   });
 }
@@ -46,7 +47,9 @@ void run_passwd(CliContext& context, const UserOptions& options) {
   });
 }
 
-std::string limit_text(std::uint64_t value) { return value == 0 ? "default" : std::to_string(value); }
+std::string limit_text(std::uint64_t value) {
+  return value == 0 ? "default" : std::to_string(value);
+}
 
 void run_list(CliContext& context) {
   with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
@@ -67,7 +70,8 @@ void run_list(CliContext& context) {
       for (const std::string& task : user.tasks) tasks += (tasks.empty() ? "" : ",") + task;
       table.add({user.name, user.disabled ? "disabled" : "active", std::to_string(user.devices), tasks,
                  std::to_string(user.tenant), std::to_string(user.weight), limit_text(user.max_requests),
-                 user.max_upload_bytes == 0 ? "default" : bytes_text(user.max_upload_bytes), time_text(user.created_unix_ms)});
+                 user.max_upload_bytes == 0 ? "default" : bytes_text(user.max_upload_bytes),
+                 time_text(user.created_unix_ms)});
     }
     show(context, facts, table, "no users yet; add one with: broker users add NAME");
     return done();
@@ -106,21 +110,32 @@ void add_user_commands(CLI::App& app, CliContext& context) {
   auto options = std::make_shared<UserOptions>();
 
   CLI::App* add = add_named(*users, context, *options, "add", "make an account",
-                            "broker users add maria --task read-text --max-requests 8\n  broker users add maria --password-file - < secret.txt");
+                            "broker users add maria --task read-text --max-requests 8\n  broker users add maria "
+                            "--password-file - < secret.txt");
   add_password_option(*add, *options);
-  add->add_option("--task", options->user.tasks, "a task that the account may use; give it several times; '*' (default): all")
-      ->type_name("TASK")->allow_extra_args(false);
-  add->add_option("--tenant", options->user.tenant, "number of the tenant (default: one of its own)")->check(CLI::Range(1U, 0xFFFFFFFEU));
-  add->add_option("--weight", options->user.weight, "share when nodes are busy, relative to others")->check(CLI::Range(1U, 1000U))->capture_default_str();
+  add->add_option("--task", options->user.tasks,
+                  "a task that the account may use; give it several times; '*' (default): all")
+      ->type_name("TASK")
+      ->allow_extra_args(false);
+  add->add_option("--tenant", options->user.tenant, "number of the tenant (default: one of its own)")
+      ->check(CLI::Range(1U, 0xFFFFFFFEU));
+  add->add_option("--weight", options->user.weight, "share when nodes are busy, relative to others")
+      ->check(CLI::Range(1U, 1000U))
+      ->capture_default_str();
   add->add_option("--max-requests", options->user.max_requests, "open requests per device (0: the node's default)")
-      ->check(CLI::Range(0U, 1'000'000U))->capture_default_str();
+      ->check(CLI::Range(0U, 1'000'000U))
+      ->capture_default_str();
   add->add_option("--max-upload-mb", options->max_upload_mb, "size of one request in MiB (0: the node's default)")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 20))->capture_default_str();
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 20))
+      ->capture_default_str();
   add->callback([&context, options] { run_add(context, *options); });
 
-  add_command(*users, context, "list", "all accounts", "broker users list --json", true)->callback([&context] { run_list(context); });
+  add_command(*users, context, "list", "all accounts", "broker users list --json", true)->callback([&context] {
+    run_list(context);
+  });
 
-  CLI::App* passwd = add_named(*users, context, *options, "passwd", "change an account's password", "broker users passwd maria");
+  CLI::App* passwd =
+      add_named(*users, context, *options, "passwd", "change an account's password", "broker users passwd maria");
   add_password_option(*passwd, *options);
   passwd->callback([&context, options] { run_passwd(context, *options); });
 
@@ -135,7 +150,8 @@ void add_user_commands(CLI::App& app, CliContext& context) {
         run_simple(context, "enabled '" + options->user.name + "'",
                    [&](Accounts& accounts) { return accounts.set_disabled(options->user.name, false); });
       });
-  add_named(*users, context, *options, "remove", "remove an account and revoke its devices for good", "broker users remove maria")
+  add_named(*users, context, *options, "remove", "remove an account and revoke its devices for good",
+            "broker users remove maria")
       ->callback([&context, options] {
         run_simple(context, "removed '" + options->user.name + "' and revoked its devices",
                    [&](Accounts& accounts) { return accounts.remove_user(options->user.name); });

@@ -18,7 +18,8 @@ Outcome<CodecChain> CodecChain::create(const wire::TensorSpec& spec, std::vector
     return refused("a chain of " + std::to_string(codecs.size()) + " codecs; 1 to 4 are allowed");
   }
   for (std::size_t k = 1; k < codecs.size(); ++k) {
-    if (!codecs[k].codec->takes_any_bytes()) return refused("codec " + codecs[k].name + " must be the first of its chain");
+    if (!codecs[k].codec->takes_any_bytes())
+      return refused("codec " + codecs[k].name + " must be the first of its chain");
   }
   CodecChain chain(std::move(layout), spec.name, std::move(codecs));
   if (chain.layout_.count() == 0) return chain;
@@ -52,12 +53,12 @@ bool CodecChain::lossless() const {
 
 Outcome<void> CodecChain::check_call(std::size_t index, std::size_t plain_bytes) const {
   if (plain_bytes != layout_.plain_bytes()) {
-    return Error{Errc::bad_input, "tensor '" + tensor_ + "' has " + std::to_string(layout_.plain_bytes()) + " bytes, not " +
-                                      std::to_string(plain_bytes)};
+    return Error{Errc::bad_input, "tensor '" + tensor_ + "' has " + std::to_string(layout_.plain_bytes()) +
+                                      " bytes, not " + std::to_string(plain_bytes)};
   }
   if (index >= layout_.count()) {
-    return Error{Errc::bad_input, "tensor '" + tensor_ + "' has " + std::to_string(layout_.count()) + " tiles, there is no tile " +
-                                      std::to_string(index)};
+    return Error{Errc::bad_input, "tensor '" + tensor_ + "' has " + std::to_string(layout_.count()) +
+                                      " tiles, there is no tile " + std::to_string(index)};
   }
   return done();
 }
@@ -75,7 +76,8 @@ Outcome<std::size_t> CodecChain::encode(std::size_t index, ByteView plain, ByteS
     const ByteSpan to = k + 1 < codecs_.size() ? ByteSpan(between_[k]) : out;
     const Outcome<std::size_t> used = codecs_[k].codec->encode(tile, from, to);
     if (!used) return at(index, codecs_[k].name, used.error());
-    if (used.value() > to.size()) return at(index, codecs_[k].name, Error{Errc::plugin_fault, "says it wrote past its room"});
+    if (used.value() > to.size())
+      return at(index, codecs_[k].name, Error{Errc::plugin_fault, "says it wrote past its room"});
     from = to.first(used.value());
   }
   return from.size();
@@ -97,12 +99,14 @@ Outcome<void> CodecChain::decode(std::size_t index, ByteView coded, ByteSpan pla
     const ByteSpan to = k == 0 ? place : ByteSpan(between_[k - 1]).first(std::min(cap[k], between_[k - 1].size()));
     const Outcome<std::size_t> used = codecs_[k].codec->decode(tile, from, to);
     if (!used) return at(index, codecs_[k].name, used.error());
-    if (used.value() > to.size()) return at(index, codecs_[k].name, Error{Errc::plugin_fault, "says it wrote past its room"});
+    if (used.value() > to.size())
+      return at(index, codecs_[k].name, Error{Errc::plugin_fault, "says it wrote past its room"});
     from = to.first(used.value());
   }
   if (from.size() != tile.bytes()) {
     return at(index, codecs_.front().name,
-              Error{Errc::corrupt_data, "gave " + std::to_string(from.size()) + " of " + std::to_string(tile.bytes()) + " bytes"});
+              Error{Errc::corrupt_data,
+                    "gave " + std::to_string(from.size()) + " of " + std::to_string(tile.bytes()) + " bytes"});
   }
   return done();
 }

@@ -12,9 +12,12 @@ namespace {
 /// Names that a source may have so far: "request.image", "detect.crops".
 using Known = std::map<std::string, model::TensorDecl, std::less<>>;
 
-std::string spelt(const TensorSource& source) { return source.step + "." + source.tensor; }
+std::string spelt(const TensorSource& source) {
+  return source.step + "." + source.tensor;
+}
 
-const model::TensorDecl* find_source(const toml::Table& table, std::string_view key, const TensorSource& source, const Known& known) {
+const model::TensorDecl* find_source(const toml::Table& table, std::string_view key, const TensorSource& source,
+                                     const Known& known) {
   const auto found = known.find(spelt(source));
   if (found != known.end()) return &found->second;
   std::vector<std::string> names;
@@ -33,10 +36,12 @@ bool shapes_can_meet(const model::TensorDecl& from, const model::TensorDecl& to)
 }
 
 /// What flows along one edge: `from`, or one item of it, into a model's input.
-void check_edge(const toml::Table& inputs, const std::string& key, const model::TensorDecl& from, const model::TensorDecl& to,
-                bool scattered) {
-  if (scattered && !from.list) inputs.fault(key, "for_each needs a list, this is a single tensor (" + model::shown(from) + ")");
-  if (!scattered && from.list) inputs.fault(key, "is a list (" + model::shown(from) + "); give it to the step with for_each = \"" + key + "\"");
+void check_edge(const toml::Table& inputs, const std::string& key, const model::TensorDecl& from,
+                const model::TensorDecl& to, bool scattered) {
+  if (scattered && !from.list)
+    inputs.fault(key, "for_each needs a list, this is a single tensor (" + model::shown(from) + ")");
+  if (!scattered && from.list)
+    inputs.fault(key, "is a list (" + model::shown(from) + "); give it to the step with for_each = \"" + key + "\"");
   const bool types_can_meet = from.any_dtype || to.any_dtype || from.dtype == to.dtype;
   if (!types_can_meet || !shapes_can_meet(from, to)) {
     model::TensorDecl item = from;
@@ -68,11 +73,13 @@ void check_step(const toml::Table& table, const StepConfig& step, const model::R
   for (const model::TensorDecl& input : record.inputs) {
     names.push_back(input.name);
     if (!step.inputs.contains(input.name)) {
-      if (!inputs->has(input.name)) inputs->fault({}, "input '" + input.name + "' of model '" + record.name + "' is not fed");
+      if (!inputs->has(input.name))
+        inputs->fault({}, "input '" + input.name + "' of model '" + record.name + "' is not fed");
     }
   }
   for (const auto& [input, source] : step.inputs) {
-    const auto decl = std::find_if(record.inputs.begin(), record.inputs.end(), [&](const auto& one) { return one.name == input; });
+    const auto decl =
+        std::find_if(record.inputs.begin(), record.inputs.end(), [&](const auto& one) { return one.name == input; });
     if (decl == record.inputs.end()) {
       const std::string_view near = nearest(input, names);
       inputs->fault(input, "model '" + record.name + "' has no such input" +
@@ -115,7 +122,8 @@ void check_graph(const toml::Table& root, const TaskConfig& task, const Config& 
   });
   if (const auto result = all_found ? root.table("result") : std::nullopt) {
     for (const auto& [name, source] : task.result) {
-      if (!is_name(name) || name.size() > 32) result->fault(name, "is no name of a tensor (at most 32 of A-Z a-z 0-9 . _ -)");
+      if (!is_name(name) || name.size() > 32)
+        result->fault(name, "is no name of a tensor (at most 32 of A-Z a-z 0-9 . _ -)");
       find_source(*result, name, source, known);
     }
   }

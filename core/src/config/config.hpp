@@ -20,103 +20,103 @@
 
 namespace gearbox::config {
 
-struct CentralConfig {                    // [central]
-  bool enabled = true;                    // does `broker up` start one here?
+struct CentralConfig {  // [central]
+  bool enabled = true;  // does `broker up` start one here?
   std::string listen = "tcp://127.0.0.1:7600";
   std::string balancer = "least_loaded";
-  milliseconds node_silent{3000};         // node_silent_ms: a node that says nothing for so long is not offered
-  milliseconds ticket_ttl{300000};        // ticket_ttl_ms
-  milliseconds idle{30000};               // idle_ms: a device that says nothing for so long is closed
+  milliseconds node_silent{3000};   // node_silent_ms: a node that says nothing for so long is not offered
+  milliseconds ticket_ttl{300000};  // ticket_ttl_ms
+  milliseconds idle{30000};         // idle_ms: a device that says nothing for so long is closed
   std::uint32_t max_connections = 4096;
   std::uint32_t password_checks_at_once = 2;     // Argon2id: 64 MiB each
   std::uint32_t password_tries_per_minute = 10;  // per address
 };
 
-struct LimitsConfig {                     // [node.limits]
-  std::uint64_t max_upload_bytes = 64ULL << 20;  // max_upload_mb: wire bytes and plain bytes of one request
-  std::uint64_t max_pixels = 100'000'000;        // of a JPEG or PNG, from its header
-  std::uint64_t input_arena_bytes = 256ULL << 20;   // input_arena_mb
-  std::uint64_t output_arena_bytes = 64ULL << 20;   // output_arena_mb, per worker
+struct LimitsConfig {                              // [node.limits]
+  std::uint64_t max_upload_bytes = 64ULL << 20;    // max_upload_mb: wire bytes and plain bytes of one request
+  std::uint64_t max_pixels = 100'000'000;          // of a JPEG or PNG, from its header
+  std::uint64_t input_arena_bytes = 256ULL << 20;  // input_arena_mb
+  std::uint64_t output_arena_bytes = 64ULL << 20;  // output_arena_mb, per worker
   std::uint32_t max_connections = 19000;
-  std::uint32_t max_requests = 4096;             // open ones, all devices together
+  std::uint32_t max_requests = 4096;  // open ones, all devices together
   std::uint32_t max_requests_per_device = 64;
-  std::uint32_t max_uploads_at_once = 64;        // more wait in the announced state
-  milliseconds default_deadline{60000};          // default_deadline_ms: for requests without one
-  milliseconds idle{60000};                      // idle_ms: a silent device connection is pinged, then closed
+  std::uint32_t max_uploads_at_once = 64;  // more wait in the announced state
+  milliseconds default_deadline{60000};    // default_deadline_ms: for requests without one
+  milliseconds idle{60000};                // idle_ms: a silent device connection is pinged, then closed
 };
 
-struct StoreConfig {                      // [node.store]
+struct StoreConfig {  // [node.store]
   bool enabled = true;
   bool keep_inputs = true;
   std::uint32_t keep_hours = 24 * 7;
-  std::uint64_t max_bytes = 1ULL << 30;   // max_mb
+  std::uint64_t max_bytes = 1ULL << 30;  // max_mb
 };
 
-struct NodeConfig {                       // [node]
+struct NodeConfig {  // [node]
   bool enabled = true;
   std::string name = "node-1";
   std::string listen = "tcp://127.0.0.1:7601";
-  std::string advertise;                  // URL told to devices; empty: the real listening one
-  std::string central = "";               // URL; empty: this host's central
-  std::string central_key;                // its X25519 public key, hex; empty: read from this host's state folder
+  std::string advertise;     // URL told to devices; empty: the real listening one
+  std::string central = "";  // URL; empty: this host's central
+  std::string central_key;   // its X25519 public key, hex; empty: read from this host's state folder
   std::string balancer = "least_loaded";
-  std::uint32_t spin_us = 20;             // how long a reader polls its ring before it sleeps; 0 allowed
+  std::uint32_t spin_us = 20;  // how long a reader polls its ring before it sleeps; 0 allowed
   LimitsConfig limits;
   StoreConfig store;
 };
 
-struct WorkerConfig {                     // [[worker]]
-  std::string model;                      // a record's name
-  std::string version;                    // empty: each version found
-  std::string env;                        // [env.NAME]
-  std::uint32_t count = 1;                // 0 to 64
-  std::string devices;                    // "", "cpu", "cuda:0"
+struct WorkerConfig {       // [[worker]]
+  std::string model;        // a record's name
+  std::string version;      // empty: each version found
+  std::string env;          // [env.NAME]
+  std::uint32_t count = 1;  // 0 to 64
+  std::string devices;      // "", "cpu", "cuda:0"
 };
 
-struct EnvConfig {                        // [env.NAME]
-  std::string python;                     // path of the environment's python; relative to the state folder's envs/, or absolute
+struct EnvConfig {     // [env.NAME]
+  std::string python;  // path of the environment's python; relative to the state folder's envs/, or absolute
 };
 
 /// A tensor by its source: "request.image", "detect.crops".
 struct TensorSource {
-  std::string step;                       // "request" or an earlier step
+  std::string step;  // "request" or an earlier step
   std::string tensor;
 };
 
-struct StepConfig {                       // [[step]]
+struct StepConfig {  // [[step]]
   std::string name;
   std::string model;
-  std::string version = "latest";         // exact or latest
+  std::string version = "latest";              // exact or latest
   std::map<std::string, TensorSource> inputs;  // model's input ← source
-  std::string for_each;                   // name of the input that is scattered, one call per list item; empty: one call
+  std::string for_each;  // name of the input that is scattered, one call per list item; empty: one call
 };
 
-struct TaskConfig {                       // tasks/NAME.toml
+struct TaskConfig {  // tasks/NAME.toml
   std::string name;
   std::string summary;
   std::vector<model::TensorDecl> inputs;  // what a device sends
   bool allow_lossy = false;
-  std::vector<StepConfig> steps;          // in an order in which each source comes earlier
+  std::vector<StepConfig> steps;               // in an order in which each source comes earlier
   std::map<std::string, TensorSource> result;  // name in the answer ← source
-  milliseconds deadline{0};               // deadline_ms: 0 = the node's default
+  milliseconds deadline{0};                    // deadline_ms: 0 = the node's default
 };
 
 using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
 
-struct PluginsConfig {                    // [plugins]
-  std::filesystem::path folder;           // default: plugins/ in the config folder
+struct PluginsConfig {                                                // [plugins]
+  std::filesystem::path folder;                                       // default: plugins/ in the config folder
   std::map<std::string, std::map<std::string, OptionValue>> options;  // [plugins.NAME]: the plugin's own table
 };
 
 struct Config {
   std::filesystem::path folder;
-  std::string digest;                     // over all files read, hex
+  std::string digest;  // over all files read, hex
   CentralConfig central;
   NodeConfig node;
   std::vector<WorkerConfig> workers;
   std::map<std::string, EnvConfig> envs;
   std::map<std::string, TaskConfig> tasks;
-  std::vector<model::Record> models;      // sorted by name, then version
+  std::vector<model::Record> models;  // sorted by name, then version
   PluginsConfig plugins;
 };
 

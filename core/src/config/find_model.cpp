@@ -17,12 +17,16 @@ std::strong_ordering compare_versions(std::string_view a, std::string_view b) {
     std::strong_ordering order = std::strong_ordering::equal;
     if (number(part_a) && number(part_b)) {
       // By length without leading zeros, then by digits: no number is too long for that. A missing part counts as 0.
-      const auto significant = [](std::string_view part) { return part.substr(std::min(part.find_first_not_of('0'), part.size())); };
+      const auto significant = [](std::string_view part) {
+        return part.substr(std::min(part.find_first_not_of('0'), part.size()));
+      };
       const std::string_view digits_a = significant(part_a);
       const std::string_view digits_b = significant(part_b);
-      order = digits_a.size() != digits_b.size() ? digits_a.size() <=> digits_b.size() : digits_a.compare(digits_b) <=> 0;
+      order =
+          digits_a.size() != digits_b.size() ? digits_a.size() <=> digits_b.size() : digits_a.compare(digits_b) <=> 0;
     } else if (number(part_a) != number(part_b)) {
-      order = number(part_a) ? std::strong_ordering::greater : std::strong_ordering::less;  // "1.0" is newer than "1.rc"
+      order =
+          number(part_a) ? std::strong_ordering::greater : std::strong_ordering::less;  // "1.0" is newer than "1.rc"
     } else {
       order = part_a.compare(part_b) <=> 0;
     }

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kMaxFilesOfAKind = 1024;
 
-/// Names in `folder`, sorted, without hidden ones (editors' files, "..data" of mounted volumes). A missing folder is an empty one.
+/// Names in `folder`, sorted, without hidden ones (editors' files, "..data" of mounted volumes). A missing folder is an
+/// empty one.
 std::vector<std::string> names_in(const fs::path& folder, toml::Faults& faults) {
   std::vector<std::string> names;
   std::error_code error;

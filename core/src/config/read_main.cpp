@@ -22,8 +22,10 @@ void read_central(const toml::Table& table, CentralConfig& central) {
   central.ticket_ttl = read_ms(table, "ticket_ttl_ms", central.ticket_ttl, 1000, kDayMs);
   central.idle = read_ms(table, "idle_ms", central.idle, 100, kDayMs);
   central.max_connections = read_count(table, "max_connections", central.max_connections, 1, 1'000'000);
-  central.password_checks_at_once = read_count(table, "password_checks_at_once", central.password_checks_at_once, 1, 64);
-  central.password_tries_per_minute = read_count(table, "password_tries_per_minute", central.password_tries_per_minute, 1, 10'000);
+  central.password_checks_at_once =
+      read_count(table, "password_checks_at_once", central.password_checks_at_once, 1, 64);
+  central.password_tries_per_minute =
+      read_count(table, "password_tries_per_minute", central.password_tries_per_minute, 1, 10'000);
 }
 
 void read_limits(const toml::Table& table, LimitsConfig& limits) {
@@ -34,7 +36,8 @@ void read_limits(const toml::Table& table, LimitsConfig& limits) {
   limits.output_arena_bytes = read_mb(table, "output_arena_mb", limits.output_arena_bytes, 1, kMaxMb);
   limits.max_connections = read_count(table, "max_connections", limits.max_connections, 1, 1'000'000);
   limits.max_requests = read_count(table, "max_requests", limits.max_requests, 1, 1'000'000);
-  limits.max_requests_per_device = read_count(table, "max_requests_per_device", limits.max_requests_per_device, 1, 1'000'000);
+  limits.max_requests_per_device =
+      read_count(table, "max_requests_per_device", limits.max_requests_per_device, 1, 1'000'000);
   limits.max_uploads_at_once = read_count(table, "max_uploads_at_once", limits.max_uploads_at_once, 1, 100'000);
   limits.default_deadline = read_ms(table, "default_deadline_ms", limits.default_deadline, 1, kDayMs);
   limits.idle = read_ms(table, "idle_ms", limits.idle, 100, kDayMs);
@@ -72,7 +75,8 @@ void read_envs(const toml::Table& table, std::map<std::string, EnvConfig>& envs)
   for (const std::string& name : table.keys()) {
     const auto env_table = table.table(name);
     if (!env_table) continue;
-    if (!is_name(name)) env_table->fault("", "is no name: 1 to 64 of A-Z a-z 0-9 . _ - are allowed, a letter or digit first");
+    if (!is_name(name))
+      env_table->fault("", "is no name: 1 to 64 of A-Z a-z 0-9 . _ - are allowed, a letter or digit first");
     EnvConfig env;
     if (env_table->require("python")) {
       env.python = env_table->text("python", "", 4096);
@@ -88,7 +92,8 @@ void check_grant(const toml::Table& table, const WorkerConfig& worker, const Con
     if (record.name != worker.model || (!worker.version.empty() && record.version != worker.version)) continue;
     if (record.max_output_bytes > config.node.limits.output_arena_bytes) {
       table.fault("model", "max_output_kb of " + record.name + " " + record.version + " (" +
-                               std::to_string(record.max_output_bytes >> 10) + ") does not fit into node.limits.output_arena_mb (" +
+                               std::to_string(record.max_output_bytes >> 10) +
+                               ") does not fit into node.limits.output_arena_mb (" +
                                std::to_string(config.node.limits.output_arena_bytes >> 20) + ")");
     }
   }
@@ -141,7 +146,8 @@ void read_plugins(const toml::Table& table, Config& config) {
     if (name == "folder") continue;
     if (!is_name(name) || !table.is_table(name)) {
       table.has(name);  // known: this fault says it all
-      table.fault(name, table.is_table(name) ? "is no name of a plugin" : "unknown key; [plugins] has 'folder' and one table for each plugin");
+      table.fault(name, table.is_table(name) ? "is no name of a plugin"
+                                             : "unknown key; [plugins] has 'folder' and one table for each plugin");
       continue;
     }
     const auto options = table.table(name);

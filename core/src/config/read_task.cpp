@@ -15,7 +15,8 @@ StepConfig read_step(const toml::Table& table) {
   if (table.require("name")) {
     step.name = table.name("name", "");
     if (step.name == "request") table.fault("name", "'request' stands for what the device sent; choose another name");
-    if (step.name.find('.') != std::string::npos) table.fault("name", "a step's name has no dot (sources are STEP.TENSOR)");
+    if (step.name.find('.') != std::string::npos)
+      table.fault("name", "a step's name has no dot (sources are STEP.TENSOR)");
   }
   if (table.require("model")) step.model = table.name("model", "");
   step.version = table.name("version", step.version);
@@ -36,7 +37,8 @@ void read_task(const toml::Document& document, std::string_view stem, Config& co
   const toml::Table root = document.root();
   TaskConfig task;
   task.name = root.name("name", stem);
-  if (task.name != stem) root.fault("name", "'" + task.name + "' must be the file's name without .toml, '" + std::string(stem) + "'");
+  if (task.name != stem)
+    root.fault("name", "'" + task.name + "' must be the file's name without .toml, '" + std::string(stem) + "'");
   task.summary = root.text("summary", "", 512);
   task.allow_lossy = root.boolean("allow_lossy", false);
   task.deadline = read_ms(root, "deadline_ms", task.deadline, 0, 86'400'000);

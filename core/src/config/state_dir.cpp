@@ -55,8 +55,12 @@ Outcome<void> check_owner(const fs::path& path) {
 
 }  // namespace
 
-fs::path StateDir::process_record(std::string_view role) const { return run() / (std::string(role) + ".json"); }
-fs::path StateDir::log_file(std::string_view role) const { return logs() / (std::string(role) + ".log"); }
+fs::path StateDir::process_record(std::string_view role) const {
+  return run() / (std::string(role) + ".json");
+}
+fs::path StateDir::log_file(std::string_view role) const {
+  return logs() / (std::string(role) + ".log");
+}
 
 Outcome<StateDir> open_state_dir(const fs::path& given) {
   BOOST_OUTCOME_TRY(const fs::path chosen, choose(given));

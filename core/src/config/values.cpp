@@ -10,9 +10,10 @@ namespace gearbox::config {
 namespace {
 
 bool is_scheme(std::string_view text) {
-  return !text.empty() && text.front() >= 'a' && text.front() <= 'z' && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
-  });
+  return !text.empty() && text.front() >= 'a' && text.front() <= 'z' &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+         });
 }
 
 bool is_host_char(char c) {
@@ -26,14 +27,17 @@ std::string host_and_port_fault(std::string_view rest, UrlUse use) {
   const std::string_view port_text = rest.substr(colon + 1);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const bool plain = !host.empty() && std::all_of(host.begin(), host.end(), is_host_char);
-  if (!bracketed && host.find(':') != std::string_view::npos) return "has an IPv6 address outside of brackets (tcp://[::1]:7600)";
+  if (!bracketed && host.find(':') != std::string_view::npos)
+    return "has an IPv6 address outside of brackets (tcp://[::1]:7600)";
   if (!bracketed && !plain) return "has no usable host name";
   std::uint32_t port = 0;
   const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   const std::uint32_t lowest = use == UrlUse::listen ? 0 : 1;
-  if (error == std::errc::invalid_argument || end != port_text.data() + port_text.size()) return "has a port that is no number";
+  if (error == std::errc::invalid_argument || end != port_text.data() + port_text.size())
+    return "has a port that is no number";
   if (error != std::errc() || port > 65535 || port < lowest) {
-    return "port " + std::string(port_text.substr(0, 20)) + " is out of range (" + std::to_string(lowest) + " to 65535)";
+    return "port " + std::string(port_text.substr(0, 20)) + " is out of range (" + std::to_string(lowest) +
+           " to 65535)";
   }
   return {};
 }
@@ -66,7 +70,8 @@ std::string read_devices(const toml::Table& table, std::string_view key) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view one = rest.substr(0, comma);
     const std::string_view number = one.substr(0, 5) == "cuda:" ? one.substr(5) : std::string_view();
-    const bool numbered = !number.empty() && number.size() <= 3 && std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool numbered = !number.empty() && number.size() <= 3 &&
+                          std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
     if ((one != "cpu" && one != "cuda" && !numbered) || comma + 1 == rest.size()) {
       table.fault(key, "'" + devices + "' is no list of devices (\"cpu\", \"cuda:0\", \"cuda:0,cuda:1\")");
       break;
@@ -76,7 +81,8 @@ std::string read_devices(const toml::Table& table, std::string_view key) {
   return devices;
 }
 
-milliseconds read_ms(const toml::Table& table, std::string_view key, milliseconds fallback, std::int64_t lowest, std::int64_t highest) {
+milliseconds read_ms(const toml::Table& table, std::string_view key, milliseconds fallback, std::int64_t lowest,
+                     std::int64_t highest) {
   return milliseconds(table.integer(key, fallback.count(), lowest, highest));
 }
 
@@ -85,8 +91,8 @@ std::uint32_t read_count(const toml::Table& table, std::string_view key, std::ui
   return static_cast<std::uint32_t>(table.integer(key, fallback, lowest, std::min<std::int64_t>(highest, UINT32_MAX)));
 }
 
-std::uint64_t read_mb(const toml::Table& table, std::string_view key, std::uint64_t fallback_bytes, std::int64_t lowest_mb,
-                      std::int64_t highest_mb) {
+std::uint64_t read_mb(const toml::Table& table, std::string_view key, std::uint64_t fallback_bytes,
+                      std::int64_t lowest_mb, std::int64_t highest_mb) {
   const std::int64_t fallback_mb = static_cast<std::int64_t>(fallback_bytes >> 20);
   return static_cast<std::uint64_t>(table.integer(key, fallback_mb, lowest_mb, highest_mb)) << 20;
 }
@@ -94,7 +100,8 @@ std::uint64_t read_mb(const toml::Table& table, std::string_view key, std::uint6
 std::optional<TensorSource> read_source(const toml::Table& table, std::string_view key) {
   const std::string text = table.text(key, "", 2 * kMaxNameBytes + 1);
   const std::size_t dot = text.find('.');
-  if (dot != std::string::npos && is_name(std::string_view(text).substr(0, dot)) && is_name(std::string_view(text).substr(dot + 1))) {
+  if (dot != std::string::npos && is_name(std::string_view(text).substr(0, dot)) &&
+      is_name(std::string_view(text).substr(dot + 1))) {
     return TensorSource{text.substr(0, dot), text.substr(dot + 1)};
   }
   table.fault(key, "'" + text + "' is no source (\"request.TENSOR\" or \"STEP.TENSOR\")");

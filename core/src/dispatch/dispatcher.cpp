@@ -10,7 +10,8 @@ namespace {
 constexpr std::uint32_t kDeathsToQuarantine = 2;
 }  // namespace
 
-Dispatcher::Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer, std::size_t queue_limit)
+Dispatcher::Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer,
+                       std::size_t queue_limit)
     : pool_(pool), balancer_(std::move(balancer)), queue_limit_(queue_limit) {}
 
 bool Dispatcher::can_ever_run(const std::string& model, const std::string& version) const {
@@ -55,12 +56,13 @@ void Dispatcher::cancel(JobId id) {
   const bool running = waiting.running;
   const auto call = waiting.call;
   if (!running) queues_[{waiting.job.model, waiting.job.version}].remove(id);
-  jobs_.erase(found);             // first: the pool's answer to the cancellation must find nobody
+  jobs_.erase(found);  // first: the pool's answer to the cancellation must find nobody
   if (running) pool_.cancel(call);
 }
 
 void Dispatcher::pump() {
-  // Handing over may make the pool report a change while we are still looking through the queues: note it, go round again.
+  // Handing over may make the pool report a change while we are still looking through the queues: note it, go round
+  // again.
   if (pumping_) {
     pump_again_ = true;
     return;
@@ -79,7 +81,8 @@ void Dispatcher::pump_model(const ModelKey& key, std::list<JobId>& queue) {
     const std::list<JobId> all = std::exchange(queue, {});
     for (const JobId id : all) {
       JobResult result;
-      result.outputs = Error{Errc::model_unavailable, "model " + key.first + " version " + key.second + " has no worker left"};
+      result.outputs =
+          Error{Errc::model_unavailable, "model " + key.first + " version " + key.second + " has no worker left"};
       finish(id, std::move(result));
     }
     return;
@@ -106,12 +109,13 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
   while (!candidates.empty()) {
     std::uint64_t payload = 0;
     for (const auto& input : waiting.job.call.inputs) payload += input.spec.bytes;
-    const plugin::RequestView request{.task = waiting.job.task,
-                                      .model = waiting.job.model,
-                                      .payload_bytes = payload,
-                                      .tenant = waiting.job.call.tenant,
-                                      .priority = waiting.job.call.priority,
-                                      .attempt = static_cast<std::uint8_t>(std::min<std::uint32_t>(waiting.deaths, 255))};
+    const plugin::RequestView request{
+        .task = waiting.job.task,
+        .model = waiting.job.model,
+        .payload_bytes = payload,
+        .tenant = waiting.job.call.tenant,
+        .priority = waiting.job.call.priority,
+        .attempt = static_cast<std::uint8_t>(std::min<std::uint32_t>(waiting.deaths, 255))};
     const auto picked = balancer_->pick(request, candidates, now);
     if (!picked) return false;  // each is at the balancer's own limit: wait for the next change
     const auto chosen = std::find_if(candidates.begin(), candidates.end(),
@@ -120,9 +124,8 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     worker_pool::CallSpec spec = waiting.job.call;
     spec.attempt = waiting.deaths;
     const WorkerId worker{static_cast<std::uint32_t>(chosen->id)};
-    auto called = pool_.call(worker, std::move(spec), [this, id](worker_pool::CallAnswer answer) {
-      answered(id, std::move(answer));
-    });
+    auto called = pool_.call(worker, std::move(spec),
+                             [this, id](worker_pool::CallAnswer answer) { answered(id, std::move(answer)); });
     if (called) {
       waiting.running = true;
       waiting.call = called.value();
@@ -149,8 +152,9 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
       return;
     }
     ++quarantined_;
-    answer.outputs = Error{Errc::quarantined, "two workers of model " + waiting.job.model + " died while they ran this request: " +
-                                                  answer.outputs.error().detail};
+    answer.outputs =
+        Error{Errc::quarantined, "two workers of model " + waiting.job.model +
+                                     " died while they ran this request: " + answer.outputs.error().detail};
   }
   JobResult result;
   result.queued = waiting.queued;

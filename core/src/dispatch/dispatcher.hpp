@@ -1,5 +1,5 @@
-// dispatcher.hpp: brings each call of a step to a worker: waits for one with a place, lets the balancer choose, tries once more
-// elsewhere when a worker dies with it. One strand (the node's io loop).
+// dispatcher.hpp: brings each call of a step to a worker: waits for one with a place, lets the balancer choose, tries
+// once more elsewhere when a worker dies with it. One strand (the node's io loop).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Job {
 
 struct JobResult {
   Outcome<std::vector<worker_pool::TensorRef>> outputs = Error{};
-  microseconds queued{0};              // from submit until it was handed over the last time
-  std::chrono::nanoseconds run{0};     // inside the model
+  microseconds queued{0};           // from submit until it was handed over the last time
+  std::chrono::nanoseconds run{0};  // inside the model
   WorkerId worker{};
   std::uint32_t attempts = 0;
 };
@@ -42,8 +42,8 @@ class Dispatcher {
 
   using JobId = std::uint64_t;
   using Done = std::function<void(JobResult)>;
-  /// `done` is called exactly once, never from inside submit. Errors: overloaded (the queue is full); model_unavailable (no
-  /// worker of that model is there or still coming).
+  /// `done` is called exactly once, never from inside submit. Errors: overloaded (the queue is full); model_unavailable
+  /// (no worker of that model is there or still coming).
   Outcome<JobId> submit(Job job, Done done);
   /// Forgets the job: `done` is not called any more. A running call ends in its worker and its answer is dropped.
   void cancel(JobId job);
@@ -61,7 +61,7 @@ class Dispatcher {
     Job job;
     Done done;
     Instant since{};
-    std::uint32_t deaths = 0;          // workers that died with it
+    std::uint32_t deaths = 0;  // workers that died with it
     microseconds queued{0};
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;

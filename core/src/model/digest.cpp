@@ -13,7 +13,9 @@ struct FilesDigest::State {
   XXH3_state_t hash;  // aligned to 64 bytes by its own declaration; operator new of C++17 keeps that
 };
 
-FilesDigest::FilesDigest() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->hash); }
+FilesDigest::FilesDigest() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(&state_->hash);
+}
 FilesDigest::~FilesDigest() = default;
 
 void FilesDigest::add(std::string_view piece) {

@@ -1,5 +1,5 @@
-// digest.hpp: XXH3-128 over several files, to tell versions of a model or a configuration apart. It guards against mistakes,
-// never against intent. (The digest of an upload is link/upload.hpp's.)
+// digest.hpp: XXH3-128 over several files, to tell versions of a model or a configuration apart. It guards against
+// mistakes, never against intent. (The digest of an upload is link/upload.hpp's.)
 #pragma once
 
 #include <memory>

@@ -20,7 +20,8 @@ bool is_identifier(std::string_view text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-std::uint32_t small(const toml::Table& table, std::string_view key, std::uint32_t fallback, std::int64_t lowest, std::int64_t highest) {
+std::uint32_t small(const toml::Table& table, std::string_view key, std::uint32_t fallback, std::int64_t lowest,
+                    std::int64_t highest) {
   return static_cast<std::uint32_t>(table.integer(key, fallback, lowest, highest));
 }
 
@@ -52,18 +53,22 @@ Outcome<Record> read_record(const std::filesystem::path& folder) {
   record.summary = root.text("summary", "", 512);
   record.file = root.name("file", record.file);  // the allow-list has no '/', so it stays inside the folder
   record.class_name = root.text("class", record.class_name, 64);
-  if (!is_identifier(record.class_name)) root.fault("class", "'" + record.class_name + "' is no name of a Python class");
+  if (!is_identifier(record.class_name))
+    root.fault("class", "'" + record.class_name + "' is no name of a Python class");
   record.inputs = read_tensor_decls(root, "input", DeclKind::model_input);
   record.outputs = read_tensor_decls(root, "output", DeclKind::model_output);
-  if (record.inputs.empty() && !root.has("input")) root.fault({}, "[[input]] is missing: a model takes at least one tensor");
-  if (record.outputs.empty() && !root.has("output")) root.fault({}, "[[output]] is missing: a model gives at least one tensor");
+  if (record.inputs.empty() && !root.has("input"))
+    root.fault({}, "[[input]] is missing: a model takes at least one tensor");
+  if (record.outputs.empty() && !root.has("output"))
+    root.fault({}, "[[output]] is missing: a model gives at least one tensor");
   read_numbers(root, record);
   document->report_unknown_keys();
 
   const Outcome<std::string> source = toml::read_file(folder / record.file, kMaxModelFileBytes);
   if (!source) {
-    root.fault(root.has("file") ? "file" : "", (folder / record.file).string() + ": " +
-                         (source.error().code == Errc::not_found ? "no such file" : source.error().detail));
+    root.fault(root.has("file") ? "file" : "",
+               (folder / record.file).string() + ": " +
+                   (source.error().code == Errc::not_found ? "no such file" : source.error().detail));
   }
   if (!faults.empty()) return faults.error();
 

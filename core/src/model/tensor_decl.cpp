@@ -21,7 +21,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 bool fits_shape(const std::vector<std::int64_t>& declared, const std::vector<std::int64_t>& given) {
   return declared.size() == given.size() &&
-         std::equal(declared.begin(), declared.end(), given.begin(), [](std::int64_t d, std::int64_t g) { return d == -1 || d == g; });
+         std::equal(declared.begin(), declared.end(), given.begin(),
+                    [](std::int64_t d, std::int64_t g) { return d == -1 || d == g; });
 }
 
 void read_dtype(const toml::Table& table, TensorDecl& decl) {
@@ -32,9 +33,11 @@ void read_dtype(const toml::Table& table, TensorDecl& decl) {
   } else if (const auto type = wire::dtype_from(std::string_view(text))) {
     decl.dtype = *type;
   } else if (!text.empty()) {
-    table.fault("dtype", "'" + text +
-                             "' is no type; valid are BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, "
-                             "FP64, BYTES and ANY");
+    table.fault(
+        "dtype",
+        "'" + text +
+            "' is no type; valid are BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, "
+            "FP64, BYTES and ANY");
   }
 }
 
@@ -52,8 +55,9 @@ void read_probe_shape(const toml::Table& table, TensorDecl& decl) {
   }
   const auto count = wire::element_count(decl.probe_shape);
   if (!count || count.value() > kMaxProbeElements) {
-    table.fault(table.has("probe_shape") ? "probe_shape" : "shape",
-                "the readiness probe would have more than " + std::to_string(kMaxProbeElements) + " elements; give a smaller probe_shape");
+    table.fault(table.has("probe_shape") ? "probe_shape" : "shape", "the readiness probe would have more than " +
+                                                                        std::to_string(kMaxProbeElements) +
+                                                                        " elements; give a smaller probe_shape");
   }
 }
 
@@ -80,8 +84,9 @@ std::vector<TensorDecl> read_tensor_decls(const toml::Table& table, std::string_
   std::vector<TensorDecl> decls;
   for (const toml::Table& one : table.tables(key, wire::kMaxTensors)) {
     TensorDecl decl = read_one(one, kind);
-    const bool twice = !decl.name.empty() && std::any_of(decls.begin(), decls.end(),
-                                                         [&](const TensorDecl& earlier) { return earlier.name == decl.name; });
+    const bool twice = !decl.name.empty() && std::any_of(decls.begin(), decls.end(), [&](const TensorDecl& earlier) {
+      return earlier.name == decl.name;
+    });
     if (twice) one.fault("name", "'" + decl.name + "' is there twice");
     decls.push_back(std::move(decl));
   }

@@ -76,7 +76,8 @@ asio::awaitable<void> CentralLink::run(std::shared_ptr<CentralLink> self) {
 }
 
 asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> self) {
-  MaybeDialled maybe = co_await asio::co_spawn(self->dialler_.get_executor(), dial_now(self->setup_.dial), asio::use_awaitable);
+  MaybeDialled maybe =
+      co_await asio::co_spawn(self->dialler_.get_executor(), dial_now(self->setup_.dial), asio::use_awaitable);
   if (!*maybe) co_return maybe->error();
   Dialled dialled = std::move(*maybe).value();
   Outcome<std::shared_ptr<FrameStream>> adopted =
@@ -94,7 +95,8 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
   link::sign_hello(self->setup_.keys, stream->h(), hello);
   FrameHeader header;
   header.type = FrameType::hello;
-  Outcome<void> sent = co_await FrameStream::write_frame(stream, header, wire::to_json(hello), ByteView{}, kAnswerLimit);
+  Outcome<void> sent =
+      co_await FrameStream::write_frame(stream, header, wire::to_json(hello), ByteView{}, kAnswerLimit);
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> welcome = co_await FrameStream::read_frame(stream, kAnswerLimit);
   if (!welcome) co_return welcome.error();
@@ -107,7 +109,8 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
     self->hurried_ = false;
     header.type = FrameType::node_report;
     std::string report = wire::to_json(self->setup_.report());
-    Outcome<void> reported = co_await FrameStream::write_frame(stream, header, std::move(report), ByteView{}, kAnswerLimit);
+    Outcome<void> reported =
+        co_await FrameStream::write_frame(stream, header, std::move(report), ByteView{}, kAnswerLimit);
     if (!reported) co_return reported.error();
     Outcome<wire::Frame> answer = co_await FrameStream::read_frame(stream, kAnswerLimit);
     if (!answer) co_return answer.error();

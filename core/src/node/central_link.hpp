@@ -1,5 +1,5 @@
-// central_link.hpp: the node's standing connection to central: reports once a second, learns time, ticket keys and revocations,
-// comes back by itself. Devices that hold tickets are served whether or not central is there. One strand.
+// central_link.hpp: the node's standing connection to central: reports once a second, learns time, ticket keys and
+// revocations, comes back by itself. Devices that hold tickets are served whether or not central is there. One strand.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -32,7 +32,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   };
   struct Setup {
     boost::asio::io_context* io = nullptr;
-    link::SigningKeys keys;           // who this node is
+    link::SigningKeys keys;  // who this node is
     /// Finds central anew and connects; blocks up to `within`, so it is called on a thread of its own.
     std::function<Outcome<Dialled>(milliseconds within)> dial;
     std::function<wire::NodeReport()> report;

@@ -55,7 +55,9 @@ std::vector<std::string> missing_of(const config::Config& config, const config::
   return missing;
 }
 
-std::uint32_t number(std::size_t value) { return static_cast<std::uint32_t>(value); }
+std::uint32_t number(std::size_t value) {
+  return static_cast<std::uint32_t>(value);
+}
 
 }  // namespace
 
@@ -119,10 +121,8 @@ json::object status_of(const FactSources& from) {
     const auto missing = missing_of(*from.config, task, models);
     ready = ready && missing.empty();
     json::array missing_list(missing.begin(), missing.end());
-    task_list.push_back(json::object{{"name", name},
-                                     {"summary", task.summary},
-                                     {"ready", missing.empty()},
-                                     {"missing", std::move(missing_list)}});
+    task_list.push_back(json::object{
+        {"name", name}, {"summary", task.summary}, {"ready", missing.empty()}, {"missing", std::move(missing_list)}});
   }
   json::array worker_list;
   for (const WorkerView& worker : from.pool->workers()) {

@@ -22,11 +22,11 @@ struct FactSources {
   const worker_pool::WorkerPool* pool = nullptr;
   const dispatch::Dispatcher* dispatcher = nullptr;
   const session::Requests* requests = nullptr;
-  const store::ResultStore* store = nullptr;      // null: nothing is kept
+  const store::ResultStore* store = nullptr;  // null: nothing is kept
   const plugin_host::PluginHost* plugins = nullptr;
-  std::string url;                                // where it really listens
-  std::string channel_key;                        // hex
-  std::string identity_key;                       // hex
+  std::string url;           // where it really listens
+  std::string channel_key;   // hex
+  std::string identity_key;  // hex
   std::size_t sessions = 0;
   bool central_connected = false;
   std::string central_error;

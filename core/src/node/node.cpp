@@ -31,7 +31,8 @@ Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_p
     : state_(state), config_(std::move(config)), io_(std::move(io)), drain_limit_(*io_) {}
 
 Node::~Node() {
-  // Coroutines that still wait hold streams and requests: they go with the io_context's queue, before what they refer to.
+  // Coroutines that still wait hold streams and requests: they go with the io_context's queue, before what they refer
+  // to.
   if (central_) central_->stop();
   for (DeviceSession* session : sessions_) session->close();
   if (device_loop_) device_loop_->stop();
@@ -99,11 +100,13 @@ void Node::fill_service() {
     codecs_.emplace(std::string(name), codec);
     return codec;
   };
-  service_.check_ticket = [this](std::string_view ticket, const PublicKey& device) { return central_->check(ticket, device); };
+  service_.check_ticket = [this](std::string_view ticket, const PublicKey& device) {
+    return central_->check(ticket, device);
+  };
   service_.control = [this](const std::string& text) {
-    return serving::answer_control([this](std::string_view command, const boost::json::object& request) {
-      return control(command, request);
-    }, text);
+    return serving::answer_control(
+        [this](std::string_view command, const boost::json::object& request) { return control(command, request); },
+        text);
   };
 }
 
@@ -118,15 +121,21 @@ Outcome<void> Node::listen() {
   devices.listening = listening.descriptor;
   devices.accept = [this](int descriptor) { return transport_->accept(descriptor); };
   devices.full = [this] { return sessions_.size() >= config_->node.limits.max_connections; };
-  devices.accepted = [this](plugin::Connection connection) { welcome(std::move(connection), DeviceSession::Door::sealed); };
+  devices.accepted = [this](plugin::Connection connection) {
+    welcome(std::move(connection), DeviceSession::Door::sealed);
+  };
   BOOST_OUTCOME_TRY(device_loop_, serving::AcceptLoop::start(std::move(devices)));
   serving::AcceptLoop::Setup locals;
   locals.executor = io_->get_executor();
   locals.listening = local_door_->give_away();
   locals.accept = serving::accept_unix;
   locals.full = devices.full;
-  locals.full = [this] { return sessions_.size() >= config_->node.limits.max_connections + 16; };  // room to look at a full node
-  locals.accepted = [this](plugin::Connection connection) { welcome(std::move(connection), DeviceSession::Door::local); };
+  locals.full = [this] {
+    return sessions_.size() >= config_->node.limits.max_connections + 16;
+  };  // room to look at a full node
+  locals.accepted = [this](plugin::Connection connection) {
+    welcome(std::move(connection), DeviceSession::Door::local);
+  };
   BOOST_OUTCOME_TRY(local_loop_, serving::AcceptLoop::start(std::move(locals)));
   return done();
 }
@@ -134,7 +143,8 @@ Outcome<void> Node::listen() {
 void Node::welcome(plugin::Connection connection, DeviceSession::Door door) {
   auto stream = net::FrameStream::adopt(io_->get_executor(), connection.descriptor, connection.peer);
   if (!stream) {
-    spdlog::warn("node: a connection was lost peer={} reason=\"{}\"", connection.peer, escaped(describe(stream.error())));
+    spdlog::warn("node: a connection was lost peer={} reason=\"{}\"", connection.peer,
+                 escaped(describe(stream.error())));
     return;
   }
   auto session = std::make_shared<DeviceSession>(service_, *requests_, std::move(stream).value(), door);

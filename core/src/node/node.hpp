@@ -29,7 +29,8 @@ namespace gearbox::node {
 class Node {
  public:
   /// Opens and reserves everything; nothing is served yet.
-  /// Errors: bad_config, bad_plugin, no_space, io_error (a port in use, another node on this state folder): each with what it was.
+  /// Errors: bad_config, bad_plugin, no_space, io_error (a port in use, another node on this state folder): each with
+  /// what it was.
   static Outcome<std::unique_ptr<Node>> create(const config::StateDir& state, config::Snapshot config,
                                                std::shared_ptr<worker_pool::Launcher> launcher,
                                                std::unique_ptr<boost::asio::io_context> io);
@@ -78,7 +79,7 @@ class Node {
   std::unordered_set<session::DeviceSession*> sessions_;
   boost::asio::steady_timer drain_limit_;
   std::string url_;
-  std::vector<std::string> ready_models_;   // as last told to central
+  std::vector<std::string> ready_models_;  // as last told to central
   bool stopping_ = false;
   bool ending_ = false;
 };

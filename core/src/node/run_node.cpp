@@ -34,7 +34,8 @@ int run_node(const config::StateDir& state, const std::filesystem::path& config_
     return node.error().code == Errc::no_space ? 1 : 2;
   }
   Node& running = *node.value();
-  const serving::StopSignals signals(running.io().get_executor(), [&running] { running.stop(); }, [&running] { running.hurry(); });
+  const serving::StopSignals signals(
+      running.io().get_executor(), [&running] { running.stop(); }, [&running] { running.hurry(); });
   running.run();
   spdlog::info("node: stopped");
   return 0;

@@ -24,7 +24,8 @@ void Run::begin() {
     step.config = &config;
     step.record = config::find_model(*request_.config, config.model, config.version);
     if (step.record == nullptr) {
-      finish(Error{Errc::model_unavailable, "step '" + config.name + "': no model " + config.model + " version " + config.version});
+      finish(Error{Errc::model_unavailable,
+                   "step '" + config.name + "': no model " + config.model + " version " + config.version});
       return;
     }
     step.timing.step = config.name;
@@ -136,10 +137,10 @@ Outcome<void> Run::start_step(std::size_t index) {
     job.call.tenant = request_.tenant;
     job.call.priority = request_.priority;
     job.call.grant_bytes = step.record->max_output_bytes;
-    BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), [self = shared_from_this(), index, call](
-                                                                            dispatch::JobResult result) {
-                        self->answered(index, call, std::move(result));
-                      }));
+    BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), [self = shared_from_this(), index,
+                                                                         call](dispatch::JobResult result) {
+      self->answered(index, call, std::move(result));
+    }));
     jobs_[(std::uint64_t{index} << 32) | call] = id;
   }
   return done();
@@ -164,10 +165,10 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
     first_call_seen_ = true;
     queue_ = result.queued;
   }
-  step.timing.queue_us = std::max<std::uint64_t>(step.timing.queue_us, static_cast<std::uint64_t>(result.queued.count()));
+  step.timing.queue_us =
+      std::max<std::uint64_t>(step.timing.queue_us, static_cast<std::uint64_t>(result.queued.count()));
   step.timing.run_us = std::max<std::uint64_t>(
-      step.timing.run_us,
-      static_cast<std::uint64_t>(std::chrono::duration_cast<microseconds>(result.run).count()));
+      step.timing.run_us, static_cast<std::uint64_t>(std::chrono::duration_cast<microseconds>(result.run).count()));
   step.answers[call] = std::move(result.outputs).value();
   if (--step.open_calls > 0) return;
   if (Outcome<void> gathered = gather(step); !gathered) {
@@ -195,8 +196,8 @@ Outcome<void> Run::gather(Step& step) {
         value.dtype = tensor.spec.dtype;
       }
       if (!output.list && found != 1) {
-        return Error{Errc::bad_result, "model " + step.record->name + " gave " + std::to_string(found) + " tensors for its output '" +
-                                           output.name + "', one is declared"};
+        return Error{Errc::bad_result, "model " + step.record->name + " gave " + std::to_string(found) +
+                                           " tensors for its output '" + output.name + "', one is declared"};
       }
     }
     values_.emplace(step.config->name + "." + output.name, std::move(value));

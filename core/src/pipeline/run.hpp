@@ -1,5 +1,5 @@
-// run.hpp: one run of a task's graph of steps: feeds each step when its tensors are there, scatters for_each over its list,
-// gathers the answers in order, and puts the result together. Payloads stay in their slabs. One strand.
+// run.hpp: one run of a task's graph of steps: feeds each step when its tensors are there, scatters for_each over its
+// list, gathers the answers in order, and puts the result together. Payloads stay in their slabs. One strand.
 #pragma once
 
 #include <functional>
@@ -30,14 +30,14 @@ struct ResultTensor {
 
 struct RunResult {
   std::vector<ResultTensor> tensors;
-  std::vector<wire::StepTiming> steps;   // in the order of the task
-  microseconds queue{0};                 // start → first call handed over
+  std::vector<wire::StepTiming> steps;  // in the order of the task
+  microseconds queue{0};                // start → first call handed over
 };
 
 struct RunRequest {
-  config::Snapshot config;               // keeps `task` alive
+  config::Snapshot config;  // keeps `task` alive
   const config::TaskConfig* task = nullptr;
-  std::map<std::string, Value> inputs;   // by input name
+  std::map<std::string, Value> inputs;  // by input name
   Instant deadline = Instant::max();
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;
@@ -81,7 +81,7 @@ class Run : public std::enable_shared_from_this<Run> {
   RunRequest request_;
   Finished finished_;
   std::vector<Step> steps_;
-  std::map<std::string, Value> values_;                    // "step.tensor"
+  std::map<std::string, Value> values_;                                  // "step.tensor"
   std::unordered_map<std::uint64_t, dispatch::Dispatcher::JobId> jobs_;  // step << 32 | call → job
   microseconds queue_{0};
   bool first_call_seen_ = false;

@@ -101,9 +101,11 @@ std::string how_it_ended(int status) {
     const int number = WTERMSIG(status);
     const char* const name = ::sigabbrev_np(number);
     if (number == SIGXCPU || (number == SIGKILL && name != nullptr)) {
-      return "used more than " + std::to_string(kCheckCpuSeconds) + " s of processor time, or was killed (SIG" + std::string(name) + ")";
+      return "used more than " + std::to_string(kCheckCpuSeconds) + " s of processor time, or was killed (SIG" +
+             std::string(name) + ")";
     }
-    return "crashed while it was checked: SIG" + std::string(name == nullptr ? std::to_string(number) : name) + " (" + ::strsignal(number) + ")";
+    return "crashed while it was checked: SIG" + std::string(name == nullptr ? std::to_string(number) : name) + " (" +
+           ::strsignal(number) + ")";
   }
   return "ended its check by itself with exit code " + std::to_string(WEXITSTATUS(status));
 }
@@ -125,7 +127,8 @@ Outcome<PluginInfo> check_in_child(const std::filesystem::path& file, const std:
     reaped = ::waitpid(child, &status, 0);
   } while (reaped < 0 && errno == EINTR);
   if (!in_time) {
-    return Error{Errc::bad_plugin, "hangs: its check took longer than " + std::to_string(kCheckWall.count() / 1000) + " s"};
+    return Error{Errc::bad_plugin,
+                 "hangs: its check took longer than " + std::to_string(kCheckWall.count() / 1000) + " s"};
   }
   if (reaped == child && WIFSIGNALED(status)) return Error{Errc::bad_plugin, how_it_ended(status)};
   if (answer.empty()) return Error{Errc::bad_plugin, reaped == child ? how_it_ended(status) : "its check said nothing"};

@@ -1,7 +1,7 @@
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <boost/json/array.hpp>
 
 #include "gearbox/base/text.hpp"
 #include "plugin_host/check_child.hpp"

@@ -21,7 +21,9 @@ constexpr std::uint16_t kMachine = EM_AARCH64;
 #error "name this machine's ELF number here"
 #endif
 
-Error refused(std::string why) { return Error{Errc::bad_plugin, std::move(why)}; }
+Error refused(std::string why) {
+  return Error{Errc::bad_plugin, std::move(why)};
+}
 
 /// A copy of the struct at `offset`; nothing when it is not whole inside the file.
 template <class T>
@@ -39,13 +41,15 @@ bool lies_inside(ByteView file, std::uint64_t offset, std::uint64_t bytes) {
 Outcome<Elf64_Ehdr> read_header(ByteView file) {
   if (file.empty()) return refused("is empty");
   const auto header = read_at<Elf64_Ehdr>(file, 0);
-  if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0) return refused("is no library (no ELF magic)");
+  if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0)
+    return refused("is no library (no ELF magic)");
   if (!header) return refused("is cut: " + std::to_string(file.size()) + " bytes hold no ELF header");
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) {
     return refused("is for another kind of machine (not 64-bit little-endian)");
   }
   if (header->e_machine != kMachine) {
-    return refused("is for another machine (ELF number " + std::to_string(header->e_machine) + ", here " + std::to_string(kMachine) + ")");
+    return refused("is for another machine (ELF number " + std::to_string(header->e_machine) + ", here " +
+                   std::to_string(kMachine) + ")");
   }
   if (header->e_type != ET_DYN) return refused("is no shared library");
   return *header;
@@ -67,7 +71,8 @@ Outcome<void> check_sections(ByteView file, const Elf64_Ehdr& header) {
   if (header.e_shnum == 0 || header.e_shentsize != sizeof(Elf64_Shdr)) return refused("has no section headers");
   for (std::uint32_t i = 0; i < header.e_shnum; ++i) {
     const auto section = read_at<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{i} * sizeof(Elf64_Shdr));
-    const bool whole = section && (section->sh_type == SHT_NOBITS || lies_inside(file, section->sh_offset, section->sh_size));
+    const bool whole =
+        section && (section->sh_type == SHT_NOBITS || lies_inside(file, section->sh_offset, section->sh_size));
     if (!whole) return refused("is cut: its sections reach past its " + std::to_string(file.size()) + " bytes");
   }
   return done();
@@ -92,7 +97,8 @@ Outcome<void> check_symbols(ByteView file, const Elf64_Ehdr& header) {
       if (!symbol || symbol->st_shndx == SHN_UNDEF) continue;
       const std::string_view name = string_at(file, *names, symbol->st_name);
       if (ELF64_ST_BIND(symbol->st_info) == STB_GNU_UNIQUE) {
-        return refused("has the unique symbol " + escaped(name, 128) + " and could never be unloaded: build it with -fno-gnu-unique");
+        return refused("has the unique symbol " + escaped(name, 128) +
+                       " and could never be unloaded: build it with -fno-gnu-unique");
       }
       if (name != "gearbox_plugin") continue;
       if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size < sizeof(plugin::Descriptor)) {

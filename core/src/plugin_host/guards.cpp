@@ -43,14 +43,16 @@ class GuardedBalancer final : public plugin::Balancer {
   GuardedBalancer(std::shared_ptr<Library> library, std::unique_ptr<plugin::Balancer> inner)
       : library_(std::move(library)), inner_(std::move(inner)) {}
 
-  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request, std::span<const plugin::CandidateView> candidates,
-                                    Instant now) override {
+  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
+                                    std::span<const plugin::CandidateView> candidates, Instant now) override {
     auto picked = without_throw(*library_, Errc::plugin_fault, [&] { return inner_->pick(request, candidates, now); });
     if (!picked) return picked;
-    const bool offered = std::any_of(candidates.begin(), candidates.end(),
-                                     [&](const plugin::CandidateView& candidate) { return candidate.id == picked.value(); });
+    const bool offered = std::any_of(candidates.begin(), candidates.end(), [&](const plugin::CandidateView& candidate) {
+      return candidate.id == picked.value();
+    });
     if (offered) return picked;
-    return fault(*library_, Errc::plugin_fault, "picked " + std::to_string(static_cast<std::uint32_t>(picked.value())) + ", which is no candidate");
+    return fault(*library_, Errc::plugin_fault,
+                 "picked " + std::to_string(static_cast<std::uint32_t>(picked.value())) + ", which is no candidate");
   }
 
  private:
@@ -63,22 +65,33 @@ class GuardedCodec final : public plugin::Codec {
   GuardedCodec(std::shared_ptr<Library> library, std::unique_ptr<plugin::Codec> inner)
       : library_(std::move(library)), inner_(std::move(inner)) {}
 
-  bool lossless() const override { return or_else(*library_, false, [&] { return inner_->lossless(); }); }
-  bool takes_any_bytes() const override { return or_else(*library_, false, [&] { return inner_->takes_any_bytes(); }); }
-  bool accepts(const plugin::TileView& tile) const override { return or_else(*library_, false, [&] { return inner_->accepts(tile); }); }
-  std::size_t bound(std::size_t in_bytes) const override { return or_else(*library_, in_bytes, [&] { return inner_->bound(in_bytes); }); }
+  bool lossless() const override {
+    return or_else(*library_, false, [&] { return inner_->lossless(); });
+  }
+  bool takes_any_bytes() const override {
+    return or_else(*library_, false, [&] { return inner_->takes_any_bytes(); });
+  }
+  bool accepts(const plugin::TileView& tile) const override {
+    return or_else(*library_, false, [&] { return inner_->accepts(tile); });
+  }
+  std::size_t bound(std::size_t in_bytes) const override {
+    return or_else(*library_, in_bytes, [&] { return inner_->bound(in_bytes); });
+  }
 
   Outcome<std::size_t> encode(const plugin::TileView& tile, ByteView in, ByteSpan out) override {
-    return inside(out, Errc::plugin_fault, without_throw(*library_, Errc::plugin_fault, [&] { return inner_->encode(tile, in, out); }));
+    return inside(out, Errc::plugin_fault,
+                  without_throw(*library_, Errc::plugin_fault, [&] { return inner_->encode(tile, in, out); }));
   }
   Outcome<std::size_t> decode(const plugin::TileView& tile, ByteView in, ByteSpan out) override {
-    return inside(out, Errc::corrupt_data, without_throw(*library_, Errc::corrupt_data, [&] { return inner_->decode(tile, in, out); }));
+    return inside(out, Errc::corrupt_data,
+                  without_throw(*library_, Errc::corrupt_data, [&] { return inner_->decode(tile, in, out); }));
   }
 
  private:
   Outcome<std::size_t> inside(ByteSpan out, Errc code, Outcome<std::size_t> used) const {
     if (!used || used.value() <= out.size()) return used;
-    return fault(*library_, code, "says it wrote " + std::to_string(used.value()) + " bytes into " + std::to_string(out.size()));
+    return fault(*library_, code,
+                 "says it wrote " + std::to_string(used.value()) + " bytes into " + std::to_string(out.size()));
   }
 
   std::shared_ptr<Library> library_;
@@ -88,13 +101,15 @@ class GuardedCodec final : public plugin::Codec {
 class GuardedTransport final : public plugin::Transport {
  public:
   GuardedTransport(std::shared_ptr<Library> library, std::unique_ptr<plugin::Transport> inner)
-      : library_(std::move(library)), inner_(std::move(inner)),
+      : library_(std::move(library)),
+        inner_(std::move(inner)),
         scheme_(or_else(*library_, std::string(), [&] { return std::string(inner_->scheme()); })) {}
 
   std::string_view scheme() const override { return scheme_; }
   Outcome<plugin::Listening> listen(std::string_view url) override {
     auto listening = without_throw(*library_, Errc::plugin_fault, [&] { return inner_->listen(url); });
-    if (listening && listening.value().descriptor < 0) return fault(*library_, Errc::plugin_fault, "listens on no descriptor");
+    if (listening && listening.value().descriptor < 0)
+      return fault(*library_, Errc::plugin_fault, "listens on no descriptor");
     return listening;
   }
   Outcome<plugin::Connection> accept(int listening) override {
@@ -106,7 +121,8 @@ class GuardedTransport final : public plugin::Transport {
 
  private:
   Outcome<plugin::Connection> connected(Outcome<plugin::Connection> connection) const {
-    if (connection && connection.value().descriptor < 0) return fault(*library_, Errc::plugin_fault, "connected no descriptor");
+    if (connection && connection.value().descriptor < 0)
+      return fault(*library_, Errc::plugin_fault, "connected no descriptor");
     return connection;
   }
 

@@ -1,4 +1,5 @@
-// guards.hpp: plugin objects as the rest of the broker sees them: no throw comes out, no answer outside the contract goes on.
+// guards.hpp: plugin objects as the rest of the broker sees them: no throw comes out, no answer outside the contract
+// goes on.
 #pragma once
 
 #include <memory>

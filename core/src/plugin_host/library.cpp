@@ -26,10 +26,12 @@ Outcome<std::shared_ptr<Library>> Library::open(const std::filesystem::path& fil
   // RTLD_LOCAL: two plugins may define the same names. RTLD_NOW: a missing symbol is found here, not in a call.
   try {
     boost::dll::fs::error_code error;
-    boost::dll::shared_library library(file, error, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+    boost::dll::shared_library library(file, error,
+                                       boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
     if (error) {
       const char* const reason = ::dlerror();
-      return Error{Errc::bad_plugin, "does not load: " + escaped(reason != nullptr ? std::string_view(reason) : error.message(), 256)};
+      return Error{Errc::bad_plugin,
+                   "does not load: " + escaped(reason != nullptr ? std::string_view(reason) : error.message(), 256)};
     }
     if (!library.has("gearbox_plugin")) return Error{Errc::bad_plugin, "exports no gearbox_plugin"};
     const auto* descriptor = &library.get<const plugin::Descriptor>("gearbox_plugin");
@@ -48,7 +50,8 @@ Outcome<std::unique_ptr<typename plugin::KindTraits<kind>::Class>> Library::make
   const auto function = reinterpret_cast<plugin::Make<kind>>(reinterpret_cast<std::uintptr_t>(descriptor_->make));
   try {
     auto made = function(options);
-    if (!made) return Error{Errc::bad_plugin, "'" + info_.name + "' cannot be made: " + escaped(describe(made.error()), 256)};
+    if (!made)
+      return Error{Errc::bad_plugin, "'" + info_.name + "' cannot be made: " + escaped(describe(made.error()), 256)};
     if (made.value() == nullptr) return Error{Errc::bad_plugin, "'" + info_.name + "' gave no object"};
     return std::move(made).value();
   } catch (const std::exception& thrown) {
@@ -58,7 +61,8 @@ Outcome<std::unique_ptr<typename plugin::KindTraits<kind>::Class>> Library::make
   }
 }
 
-template Outcome<std::unique_ptr<plugin::Transport>> Library::make<plugin::Kind::transport>(const plugin::Options&) const;
+template Outcome<std::unique_ptr<plugin::Transport>> Library::make<plugin::Kind::transport>(
+    const plugin::Options&) const;
 template Outcome<std::unique_ptr<plugin::Balancer>> Library::make<plugin::Kind::balancer>(const plugin::Options&) const;
 template Outcome<std::unique_ptr<plugin::Codec>> Library::make<plugin::Kind::codec>(const plugin::Options&) const;
 

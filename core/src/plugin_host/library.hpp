@@ -40,7 +40,8 @@ class Library {
 /// "balancer"; empty for a kind that this version has no header for.
 std::string_view name_of(plugin::Kind kind);
 
-/// The descriptor as values. Reads its strings with a bound. Errors: bad_plugin: magic, size, kind, api, ABI tag, names, options.
+/// The descriptor as values. Reads its strings with a bound. Errors: bad_plugin: magic, size, kind, api, ABI tag,
+/// names, options.
 Outcome<PluginInfo> read_descriptor(const plugin::Descriptor& descriptor);
 
 }  // namespace gearbox::plugin_host

@@ -86,7 +86,8 @@ Outcome<OptionValues> OptionValues::make(const std::vector<OptionInfo>& declared
   for (const auto& [key, value] : given) {
     if (values.values_.contains(key)) continue;
     const std::string_view near = nearest(key, keys);
-    fault(key, "the plugin has no such option" + (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?"));
+    fault(key, "the plugin has no such option" +
+                   (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?"));
   }
   if (!faults.empty()) return Error{Errc::bad_config, std::move(faults)};
   return values;
@@ -95,14 +96,24 @@ Outcome<OptionValues> OptionValues::make(const std::vector<OptionInfo>& declared
 template <class T>
 Outcome<T> OptionValues::get(std::string_view key, std::string_view type) const {
   const auto found = values_.find(key);
-  if (found == values_.end()) return Error{Errc::bad_plugin, "asked for the undeclared option '" + escaped(key, 64) + "'"};
+  if (found == values_.end())
+    return Error{Errc::bad_plugin, "asked for the undeclared option '" + escaped(key, 64) + "'"};
   if (const T* value = std::get_if<T>(&found->second)) return *value;
-  return Error{Errc::bad_plugin, "asked for option '" + escaped(key, 64) + "' as " + std::string(type) + ", which it is not"};
+  return Error{Errc::bad_plugin,
+               "asked for option '" + escaped(key, 64) + "' as " + std::string(type) + ", which it is not"};
 }
 
-Outcome<std::int64_t> OptionValues::integer(std::string_view key) const { return get<std::int64_t>(key, "integer"); }
-Outcome<double> OptionValues::number(std::string_view key) const { return get<double>(key, "number"); }
-Outcome<bool> OptionValues::boolean(std::string_view key) const { return get<bool>(key, "boolean"); }
-Outcome<std::string> OptionValues::text(std::string_view key) const { return get<std::string>(key, "text"); }
+Outcome<std::int64_t> OptionValues::integer(std::string_view key) const {
+  return get<std::int64_t>(key, "integer");
+}
+Outcome<double> OptionValues::number(std::string_view key) const {
+  return get<double>(key, "number");
+}
+Outcome<bool> OptionValues::boolean(std::string_view key) const {
+  return get<bool>(key, "boolean");
+}
+Outcome<std::string> OptionValues::text(std::string_view key) const {
+  return get<std::string>(key, "text");
+}
 
 }  // namespace gearbox::plugin_host

@@ -58,7 +58,8 @@ struct PluginHost::State {
 };
 
 void PluginHost::State::load_folder(const std::vector<fs::path>& files, const HostPaths& paths, bool shipped) {
-  std::map<std::pair<std::string, std::string>, fs::path> seen;  // in this folder: a twin is a mistake, not a replacement
+  std::map<std::pair<std::string, std::string>, fs::path>
+      seen;  // in this folder: a twin is a mistake, not a replacement
   for (const fs::path& file : files) {
     PluginInfo told;
     Outcome<Loaded> loaded = load_one(file, paths, told);
@@ -66,14 +67,15 @@ void PluginHost::State::load_folder(const std::vector<fs::path>& files, const Ho
       const std::pair key(loaded.value().info.kind, loaded.value().info.name);
       const auto twin = seen.find(key);
       if (twin != seen.end()) {
-        loaded = Error{Errc::bad_plugin, twin->second.filename().string() + " is a " + key.first + " called '" + key.second + "' too"};
+        loaded = Error{Errc::bad_plugin,
+                       twin->second.filename().string() + " is a " + key.first + " called '" + key.second + "' too"};
       } else {
         seen.emplace(key, file);
         loaded.value().info.file = file;
         loaded.value().info.shipped = shipped;
         loaded.value().info.state = "loaded";
-        spdlog::debug("plugin loaded kind={} name={} version={} file={}", key.first, key.second, loaded.value().info.version,
-                      escaped(file.string()));
+        spdlog::debug("plugin loaded kind={} name={} version={} file={}", key.first, key.second,
+                      loaded.value().info.version, escaped(file.string()));
         current.insert_or_assign(key, std::move(loaded).value());
         continue;
       }
@@ -106,7 +108,8 @@ Outcome<void> PluginHost::State::check_options() const {
     if (refused.empty()) {
       faults.add("gearbox.toml", 0, 0, "plugins." + name, "no plugin is called so" + hint);
     } else {
-      // It may be the table of a refused file, which gave no name: its refusal has been logged and must not stop the broker.
+      // It may be the table of a refused file, which gave no name: its refusal has been logged and must not stop the
+      // broker.
       spdlog::warn("options for a plugin that is not loaded name={}{}", escaped(name, 64), hint);
     }
   }
@@ -121,8 +124,10 @@ Outcome<const Loaded*> PluginHost::State::find(std::string_view kind, std::strin
   for (const auto& [key, loaded] : current) {
     if (key.first == kind) there += (there.empty() ? "" : ", ") + key.second;
   }
-  std::string detail = "no " + std::string(kind) + " is called '" + escaped(name, kMaxNameBytes) + "'; there is " + (there.empty() ? "none" : there);
-  for (const PluginInfo& info : refused) detail += "; " + info.file.filename().string() + " was refused: " + info.reason;
+  std::string detail = "no " + std::string(kind) + " is called '" + escaped(name, kMaxNameBytes) + "'; there is " +
+                       (there.empty() ? "none" : there);
+  for (const PluginInfo& info : refused)
+    detail += "; " + info.file.filename().string() + " was refused: " + info.reason;
   return Error{Errc::bad_plugin, std::move(detail)};
 }
 
@@ -131,7 +136,8 @@ auto PluginHost::State::instance(const Loaded& loaded) const {
   using Class = typename plugin::KindTraits<kind>::Class;
   const auto given = config.options.find(loaded.info.name);
   const auto make = [&]() -> Outcome<Instance<Class>> {
-    BOOST_OUTCOME_TRY(const OptionValues options, OptionValues::make(loaded.info.options, given == config.options.end() ? Given() : given->second));
+    BOOST_OUTCOME_TRY(const OptionValues options,
+                      OptionValues::make(loaded.info.options, given == config.options.end() ? Given() : given->second));
     BOOST_OUTCOME_TRY(auto made, loaded.library->make<kind>(options));
     return guarded(loaded.library, std::move(made));
   };
@@ -166,7 +172,8 @@ Outcome<Instance<plugin::Codec>> PluginHost::codec(std::string_view name) const 
 
 Outcome<Instance<plugin::Transport>> PluginHost::transport_for(std::string_view url) const {
   const std::size_t mark = url.find("://");
-  if (mark == std::string_view::npos) return Error{Errc::bad_input, "'" + escaped(url, 128) + "' is no URL (tcp://HOST:PORT)"};
+  if (mark == std::string_view::npos)
+    return Error{Errc::bad_input, "'" + escaped(url, 128) + "' is no URL (tcp://HOST:PORT)"};
   const std::string_view scheme = url.substr(0, mark);
   std::string schemes;
   for (const auto& [key, loaded] : state_->current) {
@@ -175,8 +182,10 @@ Outcome<Instance<plugin::Transport>> PluginHost::transport_for(std::string_view 
     if (transport->scheme() == scheme) return transport;
     schemes += (schemes.empty() ? "" : ", ") + std::string(transport->scheme());
   }
-  std::string detail = "no transport serves '" + escaped(scheme, 32) + "://'; there is " + (schemes.empty() ? "none" : schemes);
-  for (const PluginInfo& info : state_->refused) detail += "; " + info.file.filename().string() + " was refused: " + info.reason;
+  std::string detail =
+      "no transport serves '" + escaped(scheme, 32) + "://'; there is " + (schemes.empty() ? "none" : schemes);
+  for (const PluginInfo& info : state_->refused)
+    detail += "; " + info.file.filename().string() + " was refused: " + info.reason;
   return Error{Errc::bad_plugin, std::move(detail)};
 }
 

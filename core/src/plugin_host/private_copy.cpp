@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string reason(int number) { return std::generic_category().message(number); }
+std::string reason(int number) {
+  return std::generic_category().message(number);
+}
 
 class File {
  public:
@@ -43,7 +45,8 @@ Outcome<Bytes> read_all(int descriptor) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Error{Errc::bad_plugin, reason(errno)};
     if (got == 0) return bytes;
-    if (bytes.size() + static_cast<std::size_t>(got) > kMaxPluginBytes) return Error{Errc::bad_plugin, "is larger than 256 MiB"};
+    if (bytes.size() + static_cast<std::size_t>(got) > kMaxPluginBytes)
+      return Error{Errc::bad_plugin, "is larger than 256 MiB"};
     bytes.insert(bytes.end(), block, block + got);
   }
 }
@@ -61,8 +64,8 @@ Outcome<Bytes> read_original(const fs::path& original) {
 
 std::string checksum_of(ByteView bytes) {
   std::array<std::byte, 32> hash{};
-  crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
-                     bytes.size(), nullptr, 0);
+  crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),
+                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), nullptr, 0);
   return to_hex(hash);
 }
 
@@ -92,15 +95,17 @@ int open_existing(const fs::path& path, const std::string& checksum) {
 PrivateCopy::PrivateCopy(int descriptor, fs::path path, std::string checksum)
     : descriptor_(descriptor), path_(std::move(path)), checksum_(std::move(checksum)) {}
 PrivateCopy::PrivateCopy(PrivateCopy&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)), checksum_(std::move(other.checksum_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      checksum_(std::move(other.checksum_)) {}
 PrivateCopy::~PrivateCopy() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 namespace {
 
-/// Writes `bytes` to `path` by way of a file of another name. `vanished` is set when another process tidied that one away in the
-/// moment before it was locked.
+/// Writes `bytes` to `path` by way of a file of another name. `vanished` is set when another process tidied that one
+/// away in the moment before it was locked.
 Outcome<void> write_copy(const fs::path& path, ByteView bytes, const fs::path& folder, bool& vanished) {
   vanished = false;
   std::string unfinished = (folder / ".copy-XXXXXX").string();
@@ -126,7 +131,8 @@ Outcome<PrivateCopy> PrivateCopy::make(const fs::path& original, const fs::path&
   fs::path path = folder / (checksum + ".so");
   for (int i = 0; i < kTries; ++i) {
     // The descriptor that is kept is a reading one: what is open for writing cannot be trusted to stay as it is.
-    if (const int kept = open_existing(path, checksum); kept >= 0) return PrivateCopy(kept, std::move(path), std::move(checksum));
+    if (const int kept = open_existing(path, checksum); kept >= 0)
+      return PrivateCopy(kept, std::move(path), std::move(checksum));
     bool vanished = false;
     const auto written = write_copy(path, bytes, folder, vanished);
     if (!written && !vanished) return written.error();
@@ -137,7 +143,8 @@ Outcome<PrivateCopy> PrivateCopy::make(const fs::path& original, const fs::path&
 Outcome<void> open_copies_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder.parent_path(), error);
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Error{Errc::io_error, folder.string() + ": " + reason(errno)};
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return Error{Errc::io_error, folder.string() + ": " + reason(errno)};
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0) return Error{Errc::io_error, folder.string() + ": " + reason(errno)};
   const bool ours = S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -147,7 +154,8 @@ Outcome<void> open_copies_folder(const fs::path& folder) {
 
 void remove_unused_copies(const fs::path& folder) {
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     const bool a_copy = name.size() == 67 && name.substr(64) == ".so";
     if (!a_copy && name.substr(0, 6) != ".copy-") continue;

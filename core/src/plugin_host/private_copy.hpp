@@ -1,4 +1,5 @@
-// private_copy.hpp: a plugin's file as it was once, in a folder of ours: what happens to the original cannot reach running code.
+// private_copy.hpp: a plugin's file as it was once, in a folder of ours: what happens to the original cannot reach
+// running code.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +16,8 @@ inline constexpr std::size_t kMaxPluginBytes = 256 << 20;
 /// In use as long as it lives, also in the eyes of other processes (a shared lock on the file).
 class PrivateCopy {
  public:
-  /// Copies `original` to `folder`/CHECKSUM.so, mode 0600, unless it is there already. Errors: bad_plugin (cannot be read, no regular
-  /// file, too large, or others may write to it); io_error (the copy cannot be made).
+  /// Copies `original` to `folder`/CHECKSUM.so, mode 0600, unless it is there already. Errors: bad_plugin (cannot be
+  /// read, no regular file, too large, or others may write to it); io_error (the copy cannot be made).
   static Outcome<PrivateCopy> make(const std::filesystem::path& original, const std::filesystem::path& folder);
   PrivateCopy(PrivateCopy&& other) noexcept;
   PrivateCopy& operator=(PrivateCopy&&) = delete;

@@ -11,14 +11,17 @@ namespace gearbox::plugin_host {
 
 namespace {
 
-Error refused(const std::string& why) { return Error{Errc::bad_plugin, why}; }
+Error refused(const std::string& why) {
+  return Error{Errc::bad_plugin, why};
+}
 
 Outcome<void> try_out(plugin::Balancer& balancer) {
   const std::array<plugin::CandidateView, 3> candidates = {
       plugin::CandidateView{plugin::CandidateId{3}, 0, 0, 1, microseconds{0}},
       plugin::CandidateView{plugin::CandidateId{7}, 2, 1, 1, microseconds{900}},
       plugin::CandidateView{plugin::CandidateId{4000000000U}, 0, 1, 4, microseconds{40000}}};
-  const plugin::RequestView request{.task = "probe", .model = "probe", .payload_bytes = 1, .tenant = 0, .priority = 0, .attempt = 0};
+  const plugin::RequestView request{
+      .task = "probe", .model = "probe", .payload_bytes = 1, .tenant = 0, .priority = 0, .attempt = 0};
   for (std::size_t count = 1; count <= candidates.size(); ++count) {
     const auto picked = balancer.pick(request, std::span(candidates).first(count), Clock::now());
     if (!picked && picked.error().code != Errc::overloaded) return refused("pick() failed: " + picked.error().detail);
@@ -27,8 +30,9 @@ Outcome<void> try_out(plugin::Balancer& balancer) {
 }
 
 Outcome<void> try_out(plugin::Codec& codec) {
-  const std::array<plugin::TileView, 4> tiles = {plugin::TileView{wire::DType::uint8, 1, 1000, 1}, plugin::TileView{wire::DType::uint8, 8, 16, 3},
-                                                 plugin::TileView{wire::DType::uint8, 8, 16, 4}, plugin::TileView{wire::DType::uint16, 8, 16, 1}};
+  const std::array<plugin::TileView, 4> tiles = {
+      plugin::TileView{wire::DType::uint8, 1, 1000, 1}, plugin::TileView{wire::DType::uint8, 8, 16, 3},
+      plugin::TileView{wire::DType::uint8, 8, 16, 4}, plugin::TileView{wire::DType::uint16, 8, 16, 1}};
   bool any = false;
   for (const plugin::TileView& tile : tiles) {
     if (!codec.accepts(tile)) continue;
@@ -36,14 +40,16 @@ Outcome<void> try_out(plugin::Codec& codec) {
     Bytes plain(tile.bytes());
     for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::byte>((i * i) >> 3);
     const std::size_t bound = codec.bound(plain.size());
-    if (bound > (1U << 20)) return refused("bound() of " + std::to_string(plain.size()) + " bytes is " + std::to_string(bound));
+    if (bound > (1U << 20))
+      return refused("bound() of " + std::to_string(plain.size()) + " bytes is " + std::to_string(bound));
     Bytes coded(bound);
     const auto used = codec.encode(tile, plain, coded);
     if (!used) return refused("encode() failed: " + used.error().detail);
     Bytes back(plain.size());
     const auto got = codec.decode(tile, ByteView(coded).first(used.value()), back);
     if (!got) return refused("decode() of its own output failed: " + got.error().detail);
-    if (got.value() != plain.size() || (codec.lossless() && back != plain)) return refused("decode() does not give back what encode() got");
+    if (got.value() != plain.size() || (codec.lossless() && back != plain))
+      return refused("decode() does not give back what encode() got");
   }
   if (!any) return refused("accepts no kind of tile");
   return done();
@@ -74,10 +80,14 @@ Outcome<void> probe_kind(const std::shared_ptr<Library>& library, const plugin::
 Outcome<void> probe(const std::shared_ptr<Library>& library) {
   BOOST_OUTCOME_TRY(const OptionValues options, OptionValues::make(library->info().options, {}));
   switch (library->kind()) {
-    case plugin::Kind::transport: return probe_kind<plugin::Kind::transport>(library, options);
-    case plugin::Kind::balancer: return probe_kind<plugin::Kind::balancer>(library, options);
-    case plugin::Kind::codec: return probe_kind<plugin::Kind::codec>(library, options);
-    default: return refused("is of a kind that is unknown here");
+    case plugin::Kind::transport:
+      return probe_kind<plugin::Kind::transport>(library, options);
+    case plugin::Kind::balancer:
+      return probe_kind<plugin::Kind::balancer>(library, options);
+    case plugin::Kind::codec:
+      return probe_kind<plugin::Kind::codec>(library, options);
+    default:
+      return refused("is of a kind that is unknown here");
   }
 }
 

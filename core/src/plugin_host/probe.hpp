@@ -1,4 +1,5 @@
-// probe.hpp: a few calls of a new plugin, in the child, before it may serve: does it keep the simplest parts of its contract?
+// probe.hpp: a few calls of a new plugin, in the child, before it may serve: does it keep the simplest parts of its
+// contract?
 #pragma once
 
 #include "gearbox/base/outcome.hpp"

@@ -11,31 +11,42 @@ namespace {
 constexpr std::size_t kMaxText = 1024;
 constexpr std::uint32_t kMaxOptions = 256;
 
-Error refused(std::string why) { return Error{Errc::bad_plugin, std::move(why)}; }
+Error refused(std::string why) {
+  return Error{Errc::bad_plugin, std::move(why)};
+}
 
 /// Text that lies in the plugin; never read further than kMaxText.
 Outcome<std::string> text_from(const char* text, std::string_view what) {
   if (text == nullptr) return refused(std::string(what) + " is missing");
   const std::size_t length = ::strnlen(text, kMaxText + 1);
-  if (length > kMaxText || !is_utf8(std::string_view(text, length))) return refused(std::string(what) + " is no text of at most 1024 bytes");
+  if (length > kMaxText || !is_utf8(std::string_view(text, length)))
+    return refused(std::string(what) + " is no text of at most 1024 bytes");
   return std::string(text, length);
 }
 
 std::uint32_t api_of(plugin::Kind kind) {
   switch (kind) {
-    case plugin::Kind::transport: return plugin::kTransportApi;
-    case plugin::Kind::balancer: return plugin::kBalancerApi;
-    case plugin::Kind::codec: return plugin::kCodecApi;
-    default: return 0;
+    case plugin::Kind::transport:
+      return plugin::kTransportApi;
+    case plugin::Kind::balancer:
+      return plugin::kBalancerApi;
+    case plugin::Kind::codec:
+      return plugin::kCodecApi;
+    default:
+      return 0;
   }
 }
 
 Outcome<std::string> type_from(plugin::OptionType type) {
   switch (type) {
-    case plugin::OptionType::integer: return std::string("integer");
-    case plugin::OptionType::number: return std::string("number");
-    case plugin::OptionType::boolean: return std::string("boolean");
-    case plugin::OptionType::text: return std::string("text");
+    case plugin::OptionType::integer:
+      return std::string("integer");
+    case plugin::OptionType::number:
+      return std::string("number");
+    case plugin::OptionType::boolean:
+      return std::string("boolean");
+    case plugin::OptionType::text:
+      return std::string("text");
   }
   return refused("an option is of the unknown type " + std::to_string(static_cast<std::uint32_t>(type)));
 }
@@ -67,10 +78,14 @@ Outcome<std::vector<OptionInfo>> read_options(const plugin::Descriptor& descript
 
 std::string_view name_of(plugin::Kind kind) {
   switch (kind) {
-    case plugin::Kind::transport: return "transport";
-    case plugin::Kind::balancer: return "balancer";
-    case plugin::Kind::codec: return "codec";
-    default: return {};
+    case plugin::Kind::transport:
+      return "transport";
+    case plugin::Kind::balancer:
+      return "balancer";
+    case plugin::Kind::codec:
+      return "codec";
+    default:
+      return {};
   }
 }
 
@@ -81,13 +96,16 @@ Outcome<PluginInfo> read_descriptor(const plugin::Descriptor& descriptor) {
                    std::to_string(sizeof(plugin::Descriptor)) + " are needed");
   }
   BOOST_OUTCOME_TRY(const std::string tag, text_from(descriptor.abi_tag, "the ABI tag"));
-  if (tag != GEARBOX_ABI_TAG) return refused("was built for another ABI: '" + escaped(tag, 128) + "', this is '" GEARBOX_ABI_TAG "'");
+  if (tag != GEARBOX_ABI_TAG)
+    return refused("was built for another ABI: '" + escaped(tag, 128) + "', this is '" GEARBOX_ABI_TAG "'");
   PluginInfo info;
   info.kind = std::string(name_of(descriptor.kind));
-  if (info.kind.empty()) return refused("is of kind " + std::to_string(static_cast<std::uint32_t>(descriptor.kind)) + ", which is unknown here");
+  if (info.kind.empty())
+    return refused("is of kind " + std::to_string(static_cast<std::uint32_t>(descriptor.kind)) +
+                   ", which is unknown here");
   if (descriptor.api != api_of(descriptor.kind)) {
-    return refused("was built for version " + std::to_string(descriptor.api) + " of the " + info.kind + " interface, this is version " +
-                   std::to_string(api_of(descriptor.kind)));
+    return refused("was built for version " + std::to_string(descriptor.api) + " of the " + info.kind +
+                   " interface, this is version " + std::to_string(api_of(descriptor.kind)));
   }
   BOOST_OUTCOME_TRY(info.name, text_from(descriptor.name, "the name"));
   if (!is_name(info.name)) return refused("'" + escaped(info.name, 64) + "' is no name of a plugin");

@@ -1,12 +1,12 @@
 #include "serving/accept_loop.hpp"
 
+#include <spdlog/spdlog.h>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <spdlog/spdlog.h>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -23,7 +23,9 @@ namespace gearbox::serving {
 namespace {
 constexpr int kAcceptsPerTurn = 64;  // then others of the strand get their turn
 
-int open_spare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+int open_spare() {
+  return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
 
 /// A plugin's accept may throw; that is its fault, never the server's end.
 Outcome<plugin::Connection> guarded(const AcceptLoop::Accept& accept, int listening) {
@@ -38,7 +40,8 @@ Outcome<plugin::Connection> guarded(const AcceptLoop::Accept& accept, int listen
 }  // namespace
 
 struct AcceptLoop::State {
-  explicit State(Setup given) : setup(std::move(given)), listening(setup.executor), pause(setup.executor), spare(open_spare()) {}
+  explicit State(Setup given)
+      : setup(std::move(given)), listening(setup.executor), pause(setup.executor), spare(open_spare()) {}
   ~State() {
     if (spare >= 0) ::close(spare);
   }
@@ -76,7 +79,9 @@ void AcceptLoop::stop() {
   state_->pause.cancel();
 }
 
-const AcceptLoop::Counters& AcceptLoop::counters() const { return state_->counters; }
+const AcceptLoop::Counters& AcceptLoop::counters() const {
+  return state_->counters;
+}
 
 asio::awaitable<void> AcceptLoop::run(std::shared_ptr<AcceptLoop> self) {
   State& state = *self->state_;
@@ -107,9 +112,13 @@ bool AcceptLoop::take_waiting() {
       continue;
     }
     switch (taken.error().code) {
-      case Errc::short_frame: return false;
-      case Errc::closed: continue;
-      case Errc::no_space: refuse_with_spare(); return true;
+      case Errc::short_frame:
+        return false;
+      case Errc::closed:
+        continue;
+      case Errc::no_space:
+        refuse_with_spare();
+        return true;
       default:
         ++state.counters.failed;
         if (state.log.allows(Clock::now())) {

@@ -1,11 +1,11 @@
 #include "serving/control.hpp"
 
+#include <unistd.h>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <unistd.h>
 
 #include <exception>
 #include <set>
@@ -82,7 +82,8 @@ struct ControlServer::State {
 
 ControlServer::ControlServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-Outcome<std::unique_ptr<ControlServer>> ControlServer::start(asio::any_io_executor executor, const std::filesystem::path& path,
+Outcome<std::unique_ptr<ControlServer>> ControlServer::start(asio::any_io_executor executor,
+                                                             const std::filesystem::path& path,
                                                              ControlHandler handler) {
   BOOST_OUTCOME_TRY(UnixListener listener, UnixListener::open(path));
   auto state = std::make_shared<State>(std::move(listener), std::move(handler));

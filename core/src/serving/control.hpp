@@ -1,4 +1,5 @@
-// control.hpp: questions and orders of the local command line to a running role: control frames with JSON on its unix socket.
+// control.hpp: questions and orders of the local command line to a running role: control frames with JSON on its unix
+// socket.
 //
 //   → control         {"command": "status", ...}
 //   ← control_answer  {...facts}, or error with a wire::ErrorMessage
@@ -32,8 +33,8 @@ Outcome<std::string> answer_control(const ControlHandler& handler, std::string_v
 class ControlServer {
  public:
   /// Errors: those of UnixListener::open.
-  static Outcome<std::unique_ptr<ControlServer>> start(asio::any_io_executor executor, const std::filesystem::path& path,
-                                                       ControlHandler handler);
+  static Outcome<std::unique_ptr<ControlServer>> start(asio::any_io_executor executor,
+                                                       const std::filesystem::path& path, ControlHandler handler);
   /// Removes the socket and ends all its connections; the handler is not called after that.
   ~ControlServer();
 

@@ -47,18 +47,22 @@ Outcome<sockaddr_un> address_of(const Descriptor& folder, const std::filesystem:
   if (text.size() >= sizeof(address.sun_path)) {
     text = "/proc/self/fd/" + std::to_string(folder.get()) + "/" + path.filename().native();
   }
-  if (text.size() >= sizeof(address.sun_path)) return Error{Errc::io_error, escaped(path.string()) + ": the name is too long"};
+  if (text.size() >= sizeof(address.sun_path))
+    return Error{Errc::io_error, escaped(path.string()) + ": the name is too long"};
   std::memcpy(address.sun_path, text.data(), text.size());
   return address;
 }
 
-const sockaddr* generic(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
+const sockaddr* generic(const sockaddr_un& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
 
 /// Does somebody accept connections there? Errors: io_error, when that cannot be told.
 Outcome<bool> answers(const sockaddr_un& address, const std::filesystem::path& path) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) return failure("cannot make a socket for", path, errno);
-  if (::connect(socket.get(), generic(address), sizeof(address)) == 0 || errno == EAGAIN) return true;  // EAGAIN: very busy
+  if (::connect(socket.get(), generic(address), sizeof(address)) == 0 || errno == EAGAIN)
+    return true;  // EAGAIN: very busy
   if (errno == ECONNREFUSED || errno == ENOENT) return false;
   return failure("cannot connect to", path, errno);
 }
@@ -75,9 +79,10 @@ Outcome<UnixListener> UnixListener::open(const std::filesystem::path& path) {
 
   BOOST_OUTCOME_TRY(const sockaddr_un address, address_of(folder, path));
 
-  struct stat found{};
+  struct stat found {};
   if (::lstat(path.c_str(), &found) == 0) {
-    if (!S_ISSOCK(found.st_mode)) return Error{Errc::io_error, escaped(path.string()) + " is in the way: it is no socket"};
+    if (!S_ISSOCK(found.st_mode))
+      return Error{Errc::io_error, escaped(path.string()) + " is in the way: it is no socket"};
     BOOST_OUTCOME_TRY(const bool served, answers(address, path));
     if (served) return Error{Errc::io_error, "another process serves " + escaped(path.string())};
     if (::unlink(path.c_str()) != 0) return failure("cannot remove the old", path, errno);
@@ -88,7 +93,7 @@ Outcome<UnixListener> UnixListener::open(const std::filesystem::path& path) {
   ::fchmod(socket.get(), 0600);  // before bind: the name then never has another mode; checked below
   if (::bind(socket.get(), generic(address), sizeof(address)) != 0) return failure("cannot bind", path, errno);
   UnixListener listener;
-  struct stat made{};
+  struct stat made {};
   if (::listen(socket.get(), kBacklog) != 0 || ::lstat(path.c_str(), &made) != 0 ||
       ((made.st_mode & 0777U) != 0600U && ::chmod(path.c_str(), 0600) != 0)) {
     const int number = errno;
@@ -102,7 +107,9 @@ Outcome<UnixListener> UnixListener::open(const std::filesystem::path& path) {
   return listener;
 }
 
-UnixListener::UnixListener(UnixListener&& other) noexcept { *this = std::move(other); }
+UnixListener::UnixListener(UnixListener&& other) noexcept {
+  *this = std::move(other);
+}
 
 UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
   if (this == &other) return *this;
@@ -114,14 +121,18 @@ UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
   return *this;
 }
 
-UnixListener::~UnixListener() { end(); }
+UnixListener::~UnixListener() {
+  end();
+}
 
-int UnixListener::give_away() { return std::exchange(descriptor_, -1); }
+int UnixListener::give_away() {
+  return std::exchange(descriptor_, -1);
+}
 
 void UnixListener::end() {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
   if (path_.empty()) return;
-  struct stat found{};
+  struct stat found {};
   if (::lstat(path_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == inode_) ::unlink(path_.c_str());
   path_.clear();
 }
@@ -130,14 +141,18 @@ Outcome<plugin::Connection> accept_unix(int listening) {
   const int descriptor = ::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (descriptor < 0) {
     switch (errno) {
-      case EAGAIN: return Error{Errc::short_frame, {}};
+      case EAGAIN:
+        return Error{Errc::short_frame, {}};
       case ECONNABORTED:
-      case EINTR: return Error{Errc::closed, {}};
+      case EINTR:
+        return Error{Errc::closed, {}};
       case EMFILE:
       case ENFILE:
       case ENOBUFS:
-      case ENOMEM: return Error{Errc::no_space, std::generic_category().message(errno)};
-      default: return Error{Errc::io_error, "accept: " + std::generic_category().message(errno)};
+      case ENOMEM:
+        return Error{Errc::no_space, std::generic_category().message(errno)};
+      default:
+        return Error{Errc::io_error, "accept: " + std::generic_category().message(errno)};
     }
   }
   ucred peer{};

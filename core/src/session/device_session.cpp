@@ -40,7 +40,9 @@ FrameHeader header_of(FrameType type, const RequestId& id = {}) {
 DeviceSession::DeviceSession(Service& service, Requests& requests, std::shared_ptr<FrameStream> stream, Door door)
     : service_(service), requests_(requests), stream_(std::move(stream)), door_(door) {}
 
-void DeviceSession::close() { stream_->close(); }
+void DeviceSession::close() {
+  stream_->close();
+}
 
 asio::awaitable<void> DeviceSession::serve(Self self) {
   Outcome<void> opened = co_await open(self);
@@ -59,7 +61,8 @@ asio::awaitable<void> DeviceSession::serve(Self self) {
 
 asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
   if (self->door_ == Door::sealed) {
-    Outcome<void> sealed = co_await FrameStream::accept_sealed(self->stream_, *self->service_.channel_keys, kHandshakeLimit);
+    Outcome<void> sealed =
+        co_await FrameStream::accept_sealed(self->stream_, *self->service_.channel_keys, kHandshakeLimit);
     if (!sealed) co_return sealed.error();
   }
   Outcome<wire::Frame> first = co_await FrameStream::read_frame(self->stream_, kHandshakeLimit);
@@ -100,7 +103,8 @@ Outcome<void> DeviceSession::identify(const wire::Hello& hello) {
     identity_.local = true;
     return done();
   }
-  if (hello.role != "device") return Error{Errc::not_allowed, "a node serves devices, not role '" + escaped(hello.role, 32) + "'"};
+  if (hello.role != "device")
+    return Error{Errc::not_allowed, "a node serves devices, not role '" + escaped(hello.role, 32) + "'"};
   BOOST_OUTCOME_TRY(link::check_hello(hello, stream_->h()));
   BOOST_OUTCOME_TRY(identity_.ticket, service_.check_ticket(hello.ticket, hello.key));
   identity_.device = hello.key;
@@ -147,16 +151,24 @@ asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader head
       self->answer_control(std::string(text_of(ByteView(body).first(header.json_bytes))));
       co_return done();
     }
-    default: break;
+    default:
+      break;
   }
   Outcome<void> skipped = co_await FrameStream::skip_body(self->stream_, kBodyLimit);
   if (!skipped) co_return skipped.error();
   const RequestKey key{self->identity_.device, header.request};
   switch (header.type) {
-    case FrameType::ping: self->send(header_of(FrameType::pong), {}); break;
-    case FrameType::cancel: self->requests_.cancel(key); break;
-    case FrameType::result_ack: self->requests_.acknowledge(key); break;
-    default: break;  // pong, and whatever a later version knows
+    case FrameType::ping:
+      self->send(header_of(FrameType::pong), {});
+      break;
+    case FrameType::cancel:
+      self->requests_.cancel(key);
+      break;
+    case FrameType::result_ack:
+      self->requests_.acknowledge(key);
+      break;
+    default:
+      break;  // pong, and whatever a later version knows
   }
   co_return done();
 }
@@ -168,8 +180,8 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
   const ByteView json = ByteView(body).first(header.json_bytes);
   const ByteView inlined = ByteView(body).subspan(header.json_bytes);
   Outcome<wire::Submit> submit = wire::parse<wire::Submit>(text_of(json));
-  Outcome<void> announced =
-      submit ? self->requests_.announce(self->identity_, header, std::move(submit).value(), self) : Outcome<void>(submit.error());
+  Outcome<void> announced = submit ? self->requests_.announce(self->identity_, header, std::move(submit).value(), self)
+                                   : Outcome<void>(submit.error());
   if (!announced) {
     self->report(header.request, announced.error(), retry_after_ms(announced.error()));
     co_return done();
@@ -177,14 +189,17 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
   if ((header.flags & wire::kInlinePayload) == 0 || inlined.empty()) co_return done();
   const RequestKey key{self->identity_.device, header.request};
   const RequestPtr request = self->requests_.receiving(key, self.get());
-  // Still waiting for memory, or known already: the bytes are dropped, and the device sends them when upload_at asks for them.
+  // Still waiting for memory, or known already: the bytes are dropped, and the device sends them when upload_at asks
+  // for them.
   if (!request || request->upload.offset() != 0 || request->over) co_return done();
   std::uint64_t offset = 0;
   while (offset < inlined.size()) {
     const link::UploadReceiver::Place place = request->upload.place();
     const std::size_t bytes = std::min<std::uint64_t>(place.left_in_input, inlined.size() - offset);
     if (bytes == 0 || request->ingest.is_coded(place.input)) {
-      self->requests_.fail(request, Error{Errc::bad_frame, "only stored inputs may come along with the submit, and no more than announced"});
+      self->requests_.fail(
+          request,
+          Error{Errc::bad_frame, "only stored inputs may come along with the submit, and no more than announced"});
       co_return done();
     }
     Outcome<Ingest::Room> room = request->ingest.place(place.input, place.offset_in_input, bytes);
@@ -208,7 +223,8 @@ asio::awaitable<Outcome<void>> DeviceSession::read_chunk(Self self, FrameHeader 
   if (!expected) {
     Outcome<void> skipped = co_await FrameStream::skip_body(self->stream_, kBodyLimit);
     if (!skipped) co_return skipped.error();
-    // Out of step: say where we are. Of a request that is over or not ours the device has been told, or will be when it asks.
+    // Out of step: say where we are. Of a request that is over or not ours the device has been told, or will be when it
+    // asks.
     if (request) self->upload_at(header.request, request->upload.offset());
     co_return done();
   }
@@ -251,7 +267,8 @@ void DeviceSession::send(FrameHeader header, std::string json) {
 }
 
 asio::awaitable<void> DeviceSession::write(Self self, FrameHeader header, std::string json) {
-  Outcome<void> written = co_await FrameStream::write_frame(self->stream_, header, std::move(json), ByteView{}, kWriteLimit);
+  Outcome<void> written =
+      co_await FrameStream::write_frame(self->stream_, header, std::move(json), ByteView{}, kWriteLimit);
   if (!written) self->stream_->close();  // the reader notices and ends the session, which is where it is logged
 }
 
@@ -265,11 +282,17 @@ void DeviceSession::upload_at(const RequestId& id, std::uint64_t offset) {
   send(header, {});
 }
 
-void DeviceSession::accepted(const RequestId& id) { send(header_of(FrameType::accepted, id), {}); }
+void DeviceSession::accepted(const RequestId& id) {
+  send(header_of(FrameType::accepted, id), {});
+}
 
-void DeviceSession::failed(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) { report(id, error, retry_after_ms); }
+void DeviceSession::failed(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) {
+  report(id, error, retry_after_ms);
+}
 
-void DeviceSession::replaced() { stream_->close(); }
+void DeviceSession::replaced() {
+  stream_->close();
+}
 
 void DeviceSession::finished(const RequestPtr& request) {
   if (!stream_->is_open()) return;
@@ -277,8 +300,8 @@ void DeviceSession::finished(const RequestPtr& request) {
 }
 
 asio::awaitable<void> DeviceSession::write_result(Self self, RequestPtr request) {
-  // Pieces of many slabs go into frames of up to kMaxPayloadBytes. Copied: a result is small beside its upload, and the slabs
-  // may be parked while a slow device reads.
+  // Pieces of many slabs go into frames of up to kMaxPayloadBytes. Copied: a result is small beside its upload, and the
+  // slabs may be parked while a slow device reads.
   const std::uint64_t total = request->result.bytes;
   std::uint64_t sent = 0;
   std::size_t tensor = 0;
@@ -313,7 +336,8 @@ asio::awaitable<void> DeviceSession::write_result(Self self, RequestPtr request)
     if (sent == total) header.flags |= wire::kLastPart;
     std::string json = first ? wire::to_json(request->result) : std::string();
     first = false;
-    Outcome<void> written = co_await FrameStream::write_frame(self->stream_, header, std::move(json), payload, kWriteLimit);
+    Outcome<void> written =
+        co_await FrameStream::write_frame(self->stream_, header, std::move(json), payload, kWriteLimit);
     if (!written) {
       self->stream_->close();
       co_return;

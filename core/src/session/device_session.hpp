@@ -1,5 +1,5 @@
-// device_session.hpp: one connection of a device (sealed) or of the local command line (the node's unix socket, plain): proves
-// who speaks, then turns frames into requests and answers into frames.
+// device_session.hpp: one connection of a device (sealed) or of the local command line (the node's unix socket, plain):
+// proves who speaks, then turns frames into requests and answers into frames.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -10,10 +10,10 @@
 namespace gearbox::session {
 
 struct Identity {
-  PublicKey device;                      // all zero but for its first bytes (the uid) on the unix socket
+  PublicKey device;  // all zero but for its first bytes (the uid) on the unix socket
   std::string user;
-  wire::Ticket ticket;                   // what it may do; tasks {"*"} on the unix socket
-  bool local = false;                    // through the node's unix socket, by a user who may open it
+  wire::Ticket ticket;  // what it may do; tasks {"*"} on the unix socket
+  bool local = false;   // through the node's unix socket, by a user who may open it
 };
 
 }  // namespace gearbox::session

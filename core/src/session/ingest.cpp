@@ -38,7 +38,8 @@ Outcome<Ingest> Ingest::plan(const Service& service, const config::TaskConfig& t
   for (const wire::InputSpec& announced : submit.inputs) {
     const model::TensorDecl* declared = find(task, announced.tensor.name);
     if (declared == nullptr) {
-      return Error{Errc::bad_input, "task '" + task.name + "' has no input '" + announced.tensor.name + "'; it takes " + names_of(task)};
+      return Error{Errc::bad_input,
+                   "task '" + task.name + "' has no input '" + announced.tensor.name + "'; it takes " + names_of(task)};
     }
     if (Outcome<void> fits = model::check_fits(*declared, announced.tensor); !fits) return fits.error();
     Input input;
@@ -104,7 +105,8 @@ Outcome<void> Ingest::decode(std::size_t input, ByteView tile) {
   if (into.tiles_done >= into.chain->layout().count()) {
     return named(into.spec, Error{Errc::bad_frame, "more tiles than the tensor has"});
   }
-  if (Outcome<void> decoded = into.chain->decode(into.tiles_done, tile, into.slab->bytes().first(into.spec.bytes)); !decoded) {
+  if (Outcome<void> decoded = into.chain->decode(into.tiles_done, tile, into.slab->bytes().first(into.spec.bytes));
+      !decoded) {
     return decoded.error();  // names tensor and tile
   }
   ++into.tiles_done;
@@ -114,11 +116,12 @@ Outcome<void> Ingest::decode(std::size_t input, ByteView tile) {
 Outcome<void> Ingest::check_content(std::uint64_t max_pixels) const {
   for (const Input& input : inputs_) {
     if (input.chain && input.tiles_done != input.chain->layout().count()) {
-      return named(input.spec, Error{Errc::corrupt_data, std::to_string(input.tiles_done) + " of " +
-                                                             std::to_string(input.chain->layout().count()) + " tiles arrived"});
+      return named(input.spec,
+                   Error{Errc::corrupt_data, std::to_string(input.tiles_done) + " of " +
+                                                 std::to_string(input.chain->layout().count()) + " tiles arrived"});
     }
-    // Bytes that look like a picture file must be one, whole and of a sane size: a model's own decoder would only find out
-    // after it had filled its memory, or would guess the missing part. Other bytes are the model's business.
+    // Bytes that look like a picture file must be one, whole and of a sane size: a model's own decoder would only find
+    // out after it had filled its memory, or would guess the missing part. Other bytes are the model's business.
     const ByteView bytes = ByteView(input.slab->bytes()).first(input.spec.bytes);
     if (input.spec.dtype != wire::DType::uint8 || input.spec.shape.size() != 1 || !looks_like_picture(bytes)) continue;
     const wire::PictureLimits limits{.max_pixels = max_pixels};

@@ -1,5 +1,5 @@
-// ingest.hpp: where an upload's bytes go: checks the announced inputs against the task, reserves their slabs, puts stored bytes
-// straight into place and decodes coded tiles into place.
+// ingest.hpp: where an upload's bytes go: checks the announced inputs against the task, reserves their slabs, puts
+// stored bytes straight into place and decodes coded tiles into place.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace gearbox::session {
 
 class Ingest {
  public:
-  /// Checks only; no memory is taken. Errors: bad_input (an input that the task does not have, or that is missing, or of another
-  /// type or shape; a codec that may not be used; each with its name), not_found (no such codec).
+  /// Checks only; no memory is taken. Errors: bad_input (an input that the task does not have, or that is missing, or
+  /// of another type or shape; a codec that may not be used; each with its name), not_found (no such codec).
   static Outcome<Ingest> plan(const Service& service, const config::TaskConfig& task, const wire::Submit& submit);
 
   /// Takes the slabs. Errors: no_space; nothing is held then.

@@ -12,13 +12,14 @@ namespace gearbox::session {
 /// Bounded private memory for answers. Strand only.
 class Parking {
  public:
-  /// Copies all pieces into one allocation and lets go of their slabs. When that would pass the limit (all parked answers
-  /// together), the pieces stay where they are.
+  /// Copies all pieces into one allocation and lets go of their slabs. When that would pass the limit (all parked
+  /// answers together), the pieces stay where they are.
   void park(std::vector<pipeline::ResultTensor>& tensors);
 
  private:
   static constexpr std::uint64_t kLimitBytes = 64ULL << 20;
-  std::shared_ptr<std::uint64_t> used_ = std::make_shared<std::uint64_t>(0);  // shared with what is parked, which may outlive us
+  std::shared_ptr<std::uint64_t> used_ =
+      std::make_shared<std::uint64_t>(0);  // shared with what is parked, which may outlive us
 };
 
 }  // namespace gearbox::session

@@ -18,7 +18,8 @@ namespace asio = boost::asio;
 using link::UploadState;
 
 namespace {
-/// An answer waits so long for its device to acknowledge it, or to come back; a running request of a lost device as long.
+/// An answer waits so long for its device to acknowledge it, or to come back; a running request of a lost device as
+/// long.
 constexpr milliseconds kLinger{30'000};
 /// The device is told the offset it has reached every so many bytes: what a cut can cost it.
 constexpr std::uint64_t kAcknowledgeEvery = 1ULL << 20;
@@ -26,11 +27,16 @@ constexpr std::uint64_t kAcknowledgeEvery = 1ULL << 20;
 
 std::uint32_t retry_after_ms(const Error& error) {
   switch (error.code) {
-    case Errc::overloaded: return 500;
-    case Errc::no_space: return 1000;
-    case Errc::rate_limited: return 5000;
-    case Errc::shutting_down: return 2000;
-    default: return 0;
+    case Errc::overloaded:
+      return 500;
+    case Errc::no_space:
+      return 1000;
+    case Errc::rate_limited:
+      return 5000;
+    case Errc::shutting_down:
+      return 2000;
+    default:
+      return 0;
   }
 }
 
@@ -68,8 +74,8 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
     if (const RequestPtr alive = weak.lock(); alive && !failure) {
       ++counters_.expired;
-      fail(alive, Error{Errc::deadline_exceeded, "the request's time ran out while it was " +
-                                                     std::string(name_of(alive->upload.state()))});
+      fail(alive, Error{Errc::deadline_exceeded,
+                        "the request's time ran out while it was " + std::string(name_of(alive->upload.state()))});
     }
   });
   waiting_.push_back(request);
@@ -98,8 +104,9 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
     std::vector<std::string> names;
     for (const auto& [name, task] : config->tasks) names.push_back(name);
     const std::string_view near = nearest(submit.task, names);
-    return Error{Errc::unknown_task, "no task is called '" + submit.task + "'" +
-                                         (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
+    return Error{Errc::unknown_task,
+                 "no task is called '" + submit.task + "'" +
+                     (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
   }
   const config::TaskConfig& task = found->second;
   if (!identity.local) {
@@ -111,10 +118,11 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
   BOOST_OUTCOME_TRY(auto receiver, link::UploadReceiver::announce(std::move(submit), limit));
   BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, task, receiver.submit()));
   if (ingest.plain_bytes() > limits.input_arena_bytes / 2) {
-    return Error{Errc::too_large, std::to_string(ingest.plain_bytes()) + " bytes are more than half of the node's input arena"};
+    return Error{Errc::too_large,
+                 std::to_string(ingest.plain_bytes()) + " bytes are more than half of the node's input arena"};
   }
-  auto request = std::make_shared<Request>(RequestKey{identity.device, header.request}, std::move(receiver), std::move(ingest),
-                                           *service_.io);
+  auto request = std::make_shared<Request>(RequestKey{identity.device, header.request}, std::move(receiver),
+                                           std::move(ingest), *service_.io);
   request->identity = identity;
   request->config = config;
   request->task = &task;
@@ -178,12 +186,16 @@ void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>
       break;  // else it still waits for memory and is told then
     case UploadState::verifying:
     case UploadState::accepted:
-    case UploadState::running: listener->accepted(request->key.id); break;
+    case UploadState::running:
+      listener->accepted(request->key.id);
+      break;
     case UploadState::done:
       listener->accepted(request->key.id);
       listener->finished(request);
       break;
-    case UploadState::failed: listener->failed(request->key.id, *request->error, 0); break;
+    case UploadState::failed:
+      listener->failed(request->key.id, *request->error, 0);
+      break;
   }
 }
 
@@ -286,7 +298,8 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (request->run) std::exchange(request->run, nullptr)->cancel();
   release_upload(request);
   request->over = true;
-  if (request->upload.state() != state) request->upload.to(state);  // a digest that does not match has made it failed already
+  if (request->upload.state() != state)
+    request->upload.to(state);  // a digest that does not match has made it failed already
   --open_;
   const auto own = open_by_device_.find(request->key.device);
   if (--own->second == 0) open_by_device_.erase(own);
@@ -318,8 +331,8 @@ void Requests::keep(const RequestPtr& request) {
     for (const worker_pool::TensorRef& piece : tensor.pieces) item.output_bytes.push_back(piece.bytes());
   }
   item.timing = request->result.timing;
-  // The store reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them alive is
-  // moved there and back, never dropped on the way.
+  // The store reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them alive
+  // is moved there and back, never dropped on the way.
   struct Held {
     std::map<std::string, pipeline::Value> inputs;
     std::vector<pipeline::ResultTensor> outputs;

@@ -1,9 +1,9 @@
-// requests.hpp: all requests of a node, from their announcement to the acknowledged answer. A request belongs to (device key,
-// request id), not to a connection: a device that comes back and submits the same id again is told where its upload stands, or
-// gets the answer that is already there.
+// requests.hpp: all requests of a node, from their announcement to the acknowledged answer. A request belongs to
+// (device key, request id), not to a connection: a device that comes back and submits the same id again is told where
+// its upload stands, or gets the answer that is already there.
 //
-// One strand. Bounded: open requests in all and for each device, uploads at once, time, and the bytes of answers that wait for
-// a device which went away.
+// One strand. Bounded: open requests in all and for each device, uploads at once, time, and the bytes of answers that
+// wait for a device which went away.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -28,7 +28,8 @@ namespace gearbox::session {
 struct Request;
 using RequestPtr = std::shared_ptr<Request>;
 
-/// Who is told about a request's progress: the session that submitted it last. Calls come on the strand; none may block.
+/// Who is told about a request's progress: the session that submitted it last. Calls come on the strand; none may
+/// block.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -52,19 +53,19 @@ struct Request {
   link::UploadReceiver upload;
   Ingest ingest;
   std::weak_ptr<Listener> listener;
-  boost::asio::steady_timer timer;             // the deadline; later: how long the answer waits for its device
+  boost::asio::steady_timer timer;  // the deadline; later: how long the answer waits for its device
   Instant deadline{}, arrived{}, verified{}, ready{};
   std::shared_ptr<pipeline::Run> run;
-  bool reading = false;                        // a chunk is being read straight into the slab
-  bool uploading = false;                      // holds one of the places for uploads
-  std::uint64_t acknowledged = 0;              // offset last told to the device
+  bool reading = false;            // a chunk is being read straight into the slab
+  bool uploading = false;          // holds one of the places for uploads
+  std::uint64_t acknowledged = 0;  // offset last told to the device
 
   // once it is over
   std::optional<Error> error;
   wire::ResultMessage result;
   std::vector<pipeline::ResultTensor> tensors;
 
-  bool over = false;                           // answered or failed; the upload's state says which
+  bool over = false;  // answered or failed; the upload's state says which
 };
 
 struct RequestCounters {
@@ -119,7 +120,7 @@ class Requests {
   Service& service_;
   std::unordered_map<RequestKey, RequestPtr, RequestKeyHash> table_;
   std::map<PublicKey, std::uint32_t> open_by_device_;
-  std::deque<std::weak_ptr<Request>> waiting_;   // announced, without memory or a place yet
+  std::deque<std::weak_ptr<Request>> waiting_;  // announced, without memory or a place yet
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;
   RequestCounters counters_;

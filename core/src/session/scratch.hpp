@@ -1,4 +1,5 @@
-// scratch.hpp: memory for one coded tile while it arrives, reused instead of allocated (fresh pages cost more than the copy).
+// scratch.hpp: memory for one coded tile while it arrives, reused instead of allocated (fresh pages cost more than the
+// copy).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// service.hpp: what sessions and requests need of the node that hosts them. Everything outlives every session; one strand.
+// service.hpp: what sessions and requests need of the node that hosts them. Everything outlives every session; one
+// strand.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,7 +24,7 @@ struct Service {
   const link::ChannelKeys* channel_keys = nullptr;
   worker_pool::WorkerPool* pool = nullptr;
   dispatch::Dispatcher* dispatcher = nullptr;
-  store::ResultStore* store = nullptr;   // null: nothing is kept
+  store::ResultStore* store = nullptr;  // null: nothing is kept
   std::function<config::Snapshot()> config;
   std::function<Outcome<std::shared_ptr<plugin::Codec>>(std::string_view name)> codec;
   /// Checks a ticket that `device` presents against central's keys, time and revocations.

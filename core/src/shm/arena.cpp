@@ -88,8 +88,9 @@ Outcome<Fd> create_memory(const std::string& label, std::uint64_t bytes) {
   }
   const auto whole = static_cast<off_t>((std::max<std::uint64_t>(bytes, 1) + page - 1) / page * page);
   Fd memory(::memfd_create(("gearbox-" + label).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory) return Error{errno == EMFILE || errno == ENFILE || errno == ENOMEM ? Errc::no_space : Errc::io_error,
-                            "shared memory '" + label + "': " + std::strerror(errno)};
+  if (!memory)
+    return Error{errno == EMFILE || errno == ENFILE || errno == ENOMEM ? Errc::no_space : Errc::io_error,
+                 "shared memory '" + label + "': " + std::strerror(errno)};
   int failed = 0;
   do {
     failed = ::posix_fallocate(memory.get(), 0, whole);
@@ -129,9 +130,9 @@ Outcome<Mapping> Mapping::map(const Fd& memory, std::uint64_t bytes, Access acce
   }
   try {
     Mapping mapping;
-    mapping.region_ = ipc::mapped_region(PassedMemory(memory.get()),
-                                         access == Access::read_write ? ipc::read_write : ipc::read_only, 0,
-                                         static_cast<std::size_t>(bytes), nullptr, MAP_POPULATE);
+    mapping.region_ =
+        ipc::mapped_region(PassedMemory(memory.get()), access == Access::read_write ? ipc::read_write : ipc::read_only,
+                           0, static_cast<std::size_t>(bytes), nullptr, MAP_POPULATE);
     return mapping;
   } catch (const std::exception& failure) {
     return Error{Errc::no_space, "cannot map " + std::to_string(bytes) + " bytes of shared memory: " + failure.what()};
@@ -139,7 +140,8 @@ Outcome<Mapping> Mapping::map(const Fd& memory, std::uint64_t bytes, Access acce
 }
 
 void Mapping::hide_from_children() const {
-  // Where it fails (no such advice in this kernel) children keep seeing it, which costs safety against our own models only.
+  // Where it fails (no such advice in this kernel) children keep seeing it, which costs safety against our own models
+  // only.
   [[maybe_unused]] const int failed = ::madvise(region_.get_address(), region_.get_size(), MADV_DONTFORK);
 }
 

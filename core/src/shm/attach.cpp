@@ -23,7 +23,9 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxFieldBytes = 256;
 
-Error broken(std::string why) { return Error{Errc::bad_frame, "attach message: " + std::move(why)}; }
+Error broken(std::string why) {
+  return Error{Errc::bad_frame, "attach message: " + std::move(why)};
+}
 Error system_error(std::string_view what) {
   const int code = errno;
   const Errc kind = code == EPIPE || code == ECONNRESET || code == ENOTCONN ? Errc::closed : Errc::io_error;
@@ -66,21 +68,16 @@ class Reader {
 };
 
 json::object fields(const WorkerHello& hello) {
-  return {{"model", hello.model},   {"version", hello.version},
-          {"digest", hello.digest}, {"shim", hello.shim},
-          {"layout", hello.layout_version}, {"pid", hello.pid},
-          {"slot", hello.slot}};
+  return {{"model", hello.model},           {"version", hello.version}, {"digest", hello.digest}, {"shim", hello.shim},
+          {"layout", hello.layout_version}, {"pid", hello.pid},         {"slot", hello.slot}};
 }
 json::object fields(const WorkerFailed& failed) {
   return {{"slot", failed.slot}, {"pid", failed.pid}, {"text", failed.text}};
 }
 json::object fields(const Accept& accept) {
-  return {{"layout", accept.layout_version},
-          {"capacity", accept.capacity},
-          {"input_bytes", accept.input_bytes},
-          {"output_arena", static_cast<std::uint32_t>(accept.output_arena)},
-          {"output_bytes", accept.output_bytes},
-          {"spin_us", accept.spin_us}};
+  return {{"layout", accept.layout_version},     {"capacity", accept.capacity},
+          {"input_bytes", accept.input_bytes},   {"output_arena", static_cast<std::uint32_t>(accept.output_arena)},
+          {"output_bytes", accept.output_bytes}, {"spin_us", accept.spin_us}};
 }
 json::object fields(const ArenaNotice& notice) {
   return {{"id", static_cast<std::uint32_t>(notice.arena)}, {"bytes", notice.bytes}};
@@ -220,7 +217,8 @@ Outcome<Fd> dial(const std::filesystem::path& socket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = socket.string();
-  if (path.size() >= sizeof address.sun_path) return Error{Errc::unreachable, "socket path is too long: " + escaped(path)};
+  if (path.size() >= sizeof address.sun_path)
+    return Error{Errc::unreachable, "socket path is too long: " + escaped(path)};
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return Error{Errc::unreachable, std::string("socket: ") + std::strerror(errno)};

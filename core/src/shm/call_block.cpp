@@ -9,7 +9,9 @@
 namespace gearbox::shm {
 
 namespace {
-Error broken(std::string why) { return Error{Errc::bad_frame, "call block: " + std::move(why)}; }
+Error broken(std::string why) {
+  return Error{Errc::bad_frame, "call block: " + std::move(why)};
+}
 
 Outcome<PlacedTensor> read_entry(const std::byte* at) {
   const auto entry = copy_once<TensorEntry>(at);
@@ -88,15 +90,16 @@ Outcome<Block> read_block(ByteView block) {
 
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes) {
   if (offset > arena_bytes || bytes > arena_bytes - offset) {
-    return broken("bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " of " + std::to_string(arena_bytes));
+    return broken("bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " of " +
+                  std::to_string(arena_bytes));
   }
   return done();
 }
 
 std::string one_line(std::string_view text) {
   const bool plain = is_utf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
+                       return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+                     });
   if (plain && text.size() <= kMaxTextBytes) return std::string(text);
   // The limit leaves room for the last escape and the dots.
   return escaped(text, kMaxTextBytes - 16);

@@ -24,7 +24,7 @@ namespace gearbox::shm {
 struct WorkerEndpoint::State {
   Fd socket;
   Fd epoll;
-  Fd own_bell;                       // never read: an edge of epoll tells each ring
+  Fd own_bell;  // never read: an edge of epoll tells each ring
   Doorbell node_bell;
   Mapping ring_memory;
   RingConsumer requests;
@@ -61,7 +61,9 @@ Descriptor answer_to(const Descriptor& call, CallKind kind) {
   answer.grant_bytes = call.grant_bytes;
   return answer;
 }
-std::size_t aligned(std::size_t bytes) { return (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign;
+}
 }  // namespace
 
 Outcome<void> WorkerEndpoint::State::adopt(AttachMessage& message) {
@@ -71,7 +73,8 @@ Outcome<void> WorkerEndpoint::State::adopt(AttachMessage& message) {
     return Error{Errc::bad_frame, "the node answered the hello with something else"};
   }
   if (accept->layout_version != kLayoutVersion) {
-    return Error{Errc::unsupported_version, "the node's memory layout is version " + std::to_string(accept->layout_version)};
+    return Error{Errc::unsupported_version,
+                 "the node's memory layout is version " + std::to_string(accept->layout_version)};
   }
   BOOST_OUTCOME_TRY(ring_memory, Mapping::map(message.fds[kRingFd], ring_bytes(accept->capacity), Access::read_write));
   BOOST_OUTCOME_TRY(RingMemory * ring, open_ring(ring_memory.data(), ring_memory.size(), accept->capacity));
@@ -125,7 +128,8 @@ Outcome<ByteView> WorkerEndpoint::State::view(ArenaId arena, std::uint64_t offse
     BOOST_OUTCOME_TRY(drain_socket());  // its descriptor was sent before the call was published
     found = arenas.find(arena);
     if (found == arenas.end()) {
-      return Error{Errc::bad_frame, "arena " + std::to_string(static_cast<std::uint32_t>(arena)) + " is not known here"};
+      return Error{Errc::bad_frame,
+                   "arena " + std::to_string(static_cast<std::uint32_t>(arena)) + " is not known here"};
     }
   }
   const ByteView all = found->second.view();
@@ -143,7 +147,8 @@ Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor, Instant 
   call.grant = own.subspan(descriptor.grant_offset, descriptor.grant_bytes);
   call.reserved = kAnswerBlockBytes;
   if (descriptor.block_bytes == 0) return call;
-  BOOST_OUTCOME_TRY(const ByteView bytes, view(descriptor.block_arena, descriptor.block_offset, descriptor.block_bytes));
+  BOOST_OUTCOME_TRY(const ByteView bytes,
+                    view(descriptor.block_arena, descriptor.block_offset, descriptor.block_bytes));
   BOOST_OUTCOME_TRY(Block block, read_block(bytes));
   call.inputs.reserve(block.tensors.size());
   for (PlacedTensor& tensor : block.tensors) {
@@ -162,7 +167,9 @@ void WorkerEndpoint::State::publish(const Descriptor& answer) {
   if (answers.publish()) node_bell.ring();
 }
 
-void WorkerEndpoint::State::pong(const Descriptor& ping) { publish(answer_to(ping, CallKind::answer)); }
+void WorkerEndpoint::State::pong(const Descriptor& ping) {
+  publish(answer_to(ping, CallKind::answer));
+}
 
 /// A call that cannot even be read: answered as a failure where the grant allows, else with an empty failure.
 void WorkerEndpoint::State::refuse(const Descriptor& descriptor, const Error& error) {
@@ -225,7 +232,8 @@ Outcome<void> WorkerEndpoint::State::sleep(Instant until) {
 WorkerEndpoint::WorkerEndpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
 WorkerEndpoint::~WorkerEndpoint() = default;
 
-Outcome<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::attach(const std::filesystem::path& socket, const WorkerHello& hello) {
+Outcome<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::attach(const std::filesystem::path& socket,
+                                                                const WorkerHello& hello) {
   auto state = std::make_unique<State>();
   BOOST_OUTCOME_TRY(state->socket, dial(socket));
   // The node answers at once or is gone; a node that hangs must not hold the worker for ever.
@@ -236,7 +244,8 @@ Outcome<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::attach(const std::files
   BOOST_OUTCOME_TRY(send_message(state->socket.get(), AttachBody(hello), {}));
   auto message = receive_message(state->socket.get());
   if (!message) {
-    if (message.error().code == Errc::short_frame) return Error{Errc::unreachable, "the node does not answer the hello"};
+    if (message.error().code == Errc::short_frame)
+      return Error{Errc::unreachable, "the node does not answer the hello"};
     return message.error();
   }
   const int flags = ::fcntl(state->socket.get(), F_GETFL);
@@ -288,11 +297,12 @@ ByteSpan WorkerEndpoint::reserve(Call& call, std::size_t bytes) {
   return call.grant.subspan(begin, bytes);
 }
 
-Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>& outputs, std::chrono::nanoseconds run) {
+Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>& outputs,
+                                     std::chrono::nanoseconds run) {
   State& state = *state_;
   if (outputs.size() > wire::kMaxTensors) {
-    return Error{Errc::bad_result, std::to_string(outputs.size()) + " output tensors, at most " +
-                                       std::to_string(wire::kMaxTensors)};
+    return Error{Errc::bad_result,
+                 std::to_string(outputs.size()) + " output tensors, at most " + std::to_string(wire::kMaxTensors)};
   }
   BlockWriter block(call.grant);
   for (const OutputTensor& output : outputs) {
@@ -310,8 +320,8 @@ Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>
       const ByteSpan room = reserve(call, output.bytes.size());
       // The first comparison is what lets the compiler see that the copy is bounded.
       if (output.bytes.size() > call.grant.size() || room.data() == nullptr) {
-        return Error{Errc::result_too_large, "the outputs do not fit into " +
-                                                 std::to_string(call.grant.size() - kAnswerBlockBytes) + " bytes"};
+        return Error{Errc::result_too_large,
+                     "the outputs do not fit into " + std::to_string(call.grant.size() - kAnswerBlockBytes) + " bytes"};
       }
       std::copy(output.bytes.begin(), output.bytes.end(), room.begin());
       begin = room.data();

@@ -50,7 +50,8 @@ Outcome<void> write_whole(const std::filesystem::path& file, const std::vector<B
   }
   if (::close(descriptor) != 0 && written) written = io_failure(beside, errno);
   if (written && ::rename(beside.c_str(), file.c_str()) != 0) written = io_failure(file, errno);
-  if (!written) ::unlink(beside.c_str());  // a half-written file is of no use; nothing more can be done if this fails too
+  if (!written)
+    ::unlink(beside.c_str());  // a half-written file is of no use; nothing more can be done if this fails too
   return written;
 }
 

@@ -10,7 +10,8 @@ namespace gearbox::store {
 namespace {
 
 constexpr const char* kColumns =
-    "SELECT request, device, user, task, error, finished_unix_ms, ok, inputs, outputs, timing, input_bytes, output_bytes, "
+    "SELECT request, device, user, task, error, finished_unix_ms, ok, inputs, outputs, timing, input_bytes, "
+    "output_bytes, "
     "input_file, output_file FROM results ";
 
 Outcome<Database> open_for_reading(const std::filesystem::path& folder) {
@@ -44,7 +45,8 @@ Row row_of(const Statement& statement, const std::filesystem::path& folder) {
 
 Outcome<std::vector<Row>> list(const std::filesystem::path& folder, std::string_view task, std::size_t limit) {
   BOOST_OUTCOME_TRY(auto database, open_for_reading(folder));
-  BOOST_OUTCOME_TRY(auto select, database.prepare(std::string(kColumns) + "WHERE ?1 = '' OR task = ?1 ORDER BY id DESC LIMIT ?2"));
+  BOOST_OUTCOME_TRY(auto select,
+                    database.prepare(std::string(kColumns) + "WHERE ?1 = '' OR task = ?1 ORDER BY id DESC LIMIT ?2"));
   select.bind(1, task).bind(2, static_cast<std::int64_t>(limit));
   std::vector<Row> rows;
   for (;;) {
@@ -55,9 +57,8 @@ Outcome<std::vector<Row>> list(const std::filesystem::path& folder, std::string_
 }
 
 Outcome<Row> find(const std::filesystem::path& folder, std::string_view request) {
-  const bool hex = std::all_of(request.begin(), request.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-  });
+  const bool hex = std::all_of(request.begin(), request.end(),
+                               [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
   if (!hex || request.size() < 4 || request.size() > 32) {
     return Error{Errc::bad_input, "a request is named by 4 to 32 lower-case hexadecimal digits"};
   }
@@ -68,7 +69,8 @@ Outcome<Row> find(const std::filesystem::path& folder, std::string_view request)
   if (!any) return Error{Errc::not_found, "no kept result of a request " + std::string(request)};
   Row row = row_of(select, folder);
   BOOST_OUTCOME_TRY(const bool second, select.step());
-  if (second) return Error{Errc::bad_input, "more than one request begins with " + std::string(request) + "; give more digits"};
+  if (second)
+    return Error{Errc::bad_input, "more than one request begins with " + std::string(request) + "; give more digits"};
   return row;
 }
 

@@ -7,10 +7,13 @@ Error error_of(sqlite3* database, int code, std::string_view doing) {
   text += ": ";
   text += database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
   switch (code & 0xFF) {
-    case SQLITE_FULL: return Error{Errc::no_space, std::move(text)};
+    case SQLITE_FULL:
+      return Error{Errc::no_space, std::move(text)};
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return Error{Errc::corrupt_data, std::move(text)};
-    default: return Error{Errc::io_error, std::move(text)};
+    case SQLITE_NOTADB:
+      return Error{Errc::corrupt_data, std::move(text)};
+    default:
+      return Error{Errc::io_error, std::move(text)};
   }
 }
 

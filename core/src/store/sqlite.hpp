@@ -32,7 +32,8 @@ class Statement {
   }
   std::string text(int column) const {
     const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(handle_.get(), column));
-    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_.get(), column)));
+    return bytes == nullptr ? std::string()
+                            : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_.get(), column)));
   }
   std::int64_t number(int column) const { return sqlite3_column_int64(handle_.get(), column); }
 

@@ -88,7 +88,7 @@ struct ResultStore::State {
   Instant opened = Clock::now();
   std::int64_t running_before_ms = 0;
 
-  mutable std::mutex mutex;              // guards what follows
+  mutable std::mutex mutex;  // guards what follows
   std::condition_variable wake;
   std::deque<Queued> queue;
   std::uint64_t queued_bytes = 0;
@@ -145,7 +145,8 @@ struct ResultStore::State {
 
   void complain(const Error& error) {
     const std::string text = describe(error);
-    if (text != counters.last_error) spdlog::warn("store: a result was not kept: {}", escaped(text));  // once, not per item
+    if (text != counters.last_error)
+      spdlog::warn("store: a result was not kept: {}", escaped(text));  // once, not per item
     counters.last_error = text;
   }
 
@@ -163,13 +164,21 @@ struct ResultStore::State {
       output_file = base + ".out";
       BOOST_OUTCOME_TRY(write_whole(folder / output_file, item.output_bytes));
     }
-    BOOST_OUTCOME_TRY(auto insert, database.prepare(
-        "INSERT INTO results(request, device, user, tenant, task, node, ok, error, finished_unix_ms, kept_at_ms, inputs, outputs, "
-        "timing, input_bytes, output_bytes, input_file, output_file) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
-        "ON CONFLICT(device, request) DO NOTHING"));
-    const auto wall = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    BOOST_OUTCOME_TRY(
+        auto insert,
+        database.prepare(
+            "INSERT INTO results(request, device, user, tenant, task, node, ok, error, finished_unix_ms, kept_at_ms, "
+            "inputs, outputs, "
+            "timing, input_bytes, output_bytes, input_file, output_file) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+            "ON CONFLICT(device, request) DO NOTHING"));
+    const auto wall =
+        std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     insert.bind(1, request).bind(2, device).bind(3, item.user).bind(4, std::int64_t{item.tenant}).bind(5, item.task);
-    insert.bind(6, item.node).bind(7, std::int64_t{item.ok}).bind(8, item.error).bind(9, std::int64_t{wall}).bind(10, running_ms());
+    insert.bind(6, item.node)
+        .bind(7, std::int64_t{item.ok})
+        .bind(8, item.error)
+        .bind(9, std::int64_t{wall})
+        .bind(10, running_ms());
     insert.bind(11, to_text(item.inputs)).bind(12, to_text(item.outputs)).bind(13, to_text(item.timing));
     insert.bind(14, input_file.empty() ? std::int64_t{0} : static_cast<std::int64_t>(total(item.input_bytes)));
     insert.bind(15, static_cast<std::int64_t>(total(item.output_bytes)));
@@ -186,8 +195,8 @@ struct ResultStore::State {
     BOOST_OUTCOME_TRY(sum.step());
     auto bytes = static_cast<std::uint64_t>(sum.number(0));
     const std::int64_t oldest = running_ms() - std::int64_t{config.keep_hours} * 3'600'000;
-    BOOST_OUTCOME_TRY(auto next, database.prepare(
-        "SELECT id, input_file, output_file, kept_at_ms, input_bytes + output_bytes FROM results ORDER BY id LIMIT 1"));
+    BOOST_OUTCOME_TRY(auto next, database.prepare("SELECT id, input_file, output_file, kept_at_ms, input_bytes + "
+                                                  "output_bytes FROM results ORDER BY id LIMIT 1"));
     BOOST_OUTCOME_TRY(auto erase, database.prepare("DELETE FROM results WHERE id = ?"));
     std::uint64_t removed = 0;
     for (;;) {
@@ -237,14 +246,15 @@ Outcome<Database> open_index(const std::filesystem::path& file) {
 }
 }  // namespace
 
-Outcome<std::unique_ptr<ResultStore>> ResultStore::open(const std::filesystem::path& folder, const config::StoreConfig& config) {
+Outcome<std::unique_ptr<ResultStore>> ResultStore::open(const std::filesystem::path& folder,
+                                                        const config::StoreConfig& config) {
   BOOST_OUTCOME_TRY(make_private_folder(folder));
   const std::filesystem::path file = folder / "index.db";
   Outcome<Database> database = open_index(file);
   if (!database && database.error().code == Errc::corrupt_data) {
     BOOST_OUTCOME_TRY(const auto aside, set_aside(file));
-    spdlog::warn("store: the index was damaged ({}); set aside as {}, a new one begins", escaped(describe(database.error())),
-                 aside.string());
+    spdlog::warn("store: the index was damaged ({}); set aside as {}, a new one begins",
+                 escaped(describe(database.error())), aside.string());
     database = open_index(file);
   }
   if (!database) return Error{database.error().code, file.string() + ": " + database.error().detail};

@@ -1,8 +1,8 @@
 // store.hpp: raw inputs and results of finished requests, kept on the node: an index in SQLite, the bytes in files.
 //
-// Keeping is best effort and never on a request's path: one thread of its own does all disk work behind a bounded queue; when
-// the queue is full or the disk is, the record is dropped, counted and said in the status (the answer to the device is not
-// affected). What "acknowledged" promises is the journal's business, not this one's.
+// Keeping is best effort and never on a request's path: one thread of its own does all disk work behind a bounded
+// queue; when the queue is full or the disk is, the record is dropped, counted and said in the status (the answer to
+// the device is not affected). What "acknowledged" promises is the journal's business, not this one's.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct Item {
   std::string user, task, node;
   std::uint32_t tenant = 0;
   bool ok = false;
-  std::string error;                        // "code: detail" when it failed
+  std::string error;  // "code: detail" when it failed
   std::vector<wire::TensorSpec> inputs;
-  std::vector<ByteView> input_bytes;        // plain; one or more views, in order; empty: not kept
+  std::vector<ByteView> input_bytes;  // plain; one or more views, in order; empty: not kept
   std::vector<wire::TensorSpec> outputs;
   std::vector<ByteView> output_bytes;
   wire::Timing timing;
@@ -35,20 +35,21 @@ struct Item {
 
 struct Counters {
   std::uint64_t kept = 0, dropped = 0, removed = 0;
-  std::uint64_t bytes = 0;                  // in files now
-  std::string last_error;                   // of the disk; empty when the last write went well
+  std::uint64_t bytes = 0;  // in files now
+  std::string last_error;   // of the disk; empty when the last write went well
 };
 
 class ResultStore {
  public:
   /// Opens or makes the index. A damaged one is set aside as index.db.damaged-N (logged), and a new one begins.
   /// Errors: io_error, no_space.
-  static Outcome<std::unique_ptr<ResultStore>> open(const std::filesystem::path& folder, const config::StoreConfig& config);
+  static Outcome<std::unique_ptr<ResultStore>> open(const std::filesystem::path& folder,
+                                                    const config::StoreConfig& config);
   /// Finishes what is queued.
   ~ResultStore();
 
-  /// Queues `item`. The views must stay valid until `written` is called, exactly once, on the store's thread (or at once on the
-  /// caller's, when the queue is full). Any thread.
+  /// Queues `item`. The views must stay valid until `written` is called, exactly once, on the store's thread (or at
+  /// once on the caller's, when the queue is full). Any thread.
   void put(Item item, std::function<void()> written);
   Counters counters() const;
 
@@ -71,7 +72,8 @@ struct Row {
 /// Reads the index while a node may be writing it. Newest first, at most `limit`; `task` empty = all.
 /// Errors: not_found when there is no store yet; io_error.
 Outcome<std::vector<Row>> list(const std::filesystem::path& folder, std::string_view task, std::size_t limit);
-/// `request`: the id in full, or its first characters if they are unique (at least 4). Errors: not_found, bad_input (ambiguous).
+/// `request`: the id in full, or its first characters if they are unique (at least 4). Errors: not_found, bad_input
+/// (ambiguous).
 Outcome<Row> find(const std::filesystem::path& folder, std::string_view request);
 
 }  // namespace gearbox::store

@@ -124,9 +124,10 @@ Outcome<void> Children::watch(Child& child) {
   child.pidfd = std::make_unique<asio::posix::stream_descriptor>(io_, descriptor);
   // Asked again with the descriptor in hand: the process could have ended, and its pid been given away, just before.
   if (!still_runs(child.record)) return Error{Errc::not_found, "ended meanwhile"};
-  child.pidfd->async_wait(asio::posix::stream_descriptor::wait_read, [this, pid](const boost::system::error_code& failed) {
-    if (!failed) gone(pid, 0, false);
-  });
+  child.pidfd->async_wait(asio::posix::stream_descriptor::wait_read,
+                          [this, pid](const boost::system::error_code& failed) {
+                            if (!failed) gone(pid, 0, false);
+                          });
   return done();
 }
 

@@ -1,7 +1,7 @@
 // children.hpp: all processes of this host's roles: started by us or by the supervisor before us, each with its record.
 //
-// One strand. Our own children are reaped on SIGCHLD, adopted ones are watched by pidfd. Being a sub-reaper we also reap what our
-// children leave behind.
+// One strand. Our own children are reaped on SIGCHLD, adopted ones are watched by pidfd. Being a sub-reaper we also
+// reap what our children leave behind.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -28,13 +28,13 @@ namespace gearbox::supervisor {
 struct Ended {
   std::string role;
   int pid = 0;
-  bool adopted = false;      // then nobody knows how: its exit status went to its new parent
-  bool asked = false;        // we had told it to stop
-  int exit_code = -1;        // -1: by a signal, or not known
+  bool adopted = false;  // then nobody knows how: its exit status went to its new parent
+  bool asked = false;    // we had told it to stop
+  int exit_code = -1;    // -1: by a signal, or not known
   int signal = 0;
-  std::string last_line;     // of its log
+  std::string last_line;  // of its log
   milliseconds lived{0};
-  std::string how() const;   // "exit code 2", "signal 9 (Killed)", "ended"
+  std::string how() const;  // "exit code 2", "signal 9 (Killed)", "ended"
 };
 
 struct ChildView {
@@ -58,9 +58,9 @@ class Children {
   /// One line for people.
   void on_say(std::function<void(std::string)> say) { say_ = std::move(say); }
 
-  /// Starts `argv` as `role` and writes its record. An `order` that was carried out before (also by the supervisor before us)
-  /// and still runs is answered with that pid: whoever lost the answer may ask again.
-  /// Errors: io_error, no_space.
+  /// Starts `argv` as `role` and writes its record. An `order` that was carried out before (also by the supervisor
+  /// before us) and still runs is answered with that pid: whoever lost the answer may ask again. Errors: io_error,
+  /// no_space.
   Outcome<int> start(const std::string& role, std::vector<std::string> argv, std::vector<std::string> env,
                      const std::string& order = {});
 
@@ -72,7 +72,7 @@ class Children {
   /// SIGKILL to all, at once.
   void kill_all();
 
-  int pid_of(std::string_view role) const;   // 0: no such child
+  int pid_of(std::string_view role) const;  // 0: no such child
   bool knows(int pid) const { return children_.contains(pid); }
   bool empty() const { return children_.empty(); }
   std::vector<ChildView> list() const;

@@ -14,7 +14,8 @@ namespace gearbox::supervisor {
 
 namespace asio = boost::asio;
 
-Outcome<std::shared_ptr<net::FrameStream>> dial_control(asio::any_io_executor executor, const std::filesystem::path& socket) {
+Outcome<std::shared_ptr<net::FrameStream>> dial_control(asio::any_io_executor executor,
+                                                        const std::filesystem::path& socket) {
   BOOST_OUTCOME_TRY(const int descriptor, connect_local(socket));
   return net::FrameStream::adopt(std::move(executor), descriptor, socket.string());
 }
@@ -55,13 +56,15 @@ namespace {
 /// co_spawn wants a result that can be empty, which an Outcome cannot: so it goes out through a pointer.
 asio::awaitable<void> ask_into(std::shared_ptr<Outcome<std::string>> result, asio::any_io_executor executor,
                                std::filesystem::path socket, std::string command, milliseconds within) {
-  Outcome<std::string> answer = co_await ask_control(std::move(executor), std::move(socket), std::move(command), within);
+  Outcome<std::string> answer =
+      co_await ask_control(std::move(executor), std::move(socket), std::move(command), within);
   *result = std::move(answer);
 }
 
 }  // namespace
 
-Outcome<std::string> ask_control_now(const std::filesystem::path& socket, const std::string& command, milliseconds within) {
+Outcome<std::string> ask_control_now(const std::filesystem::path& socket, const std::string& command,
+                                     milliseconds within) {
   asio::io_context io(1);
   auto result = std::make_shared<Outcome<std::string>>(Error{Errc::timeout, socket.string() + ": no answer"});
   asio::co_spawn(io, ask_into(result, io.get_executor(), socket, command, within), asio::detached);

@@ -17,14 +17,16 @@ Outcome<std::shared_ptr<net::FrameStream>> dial_control(boost::asio::any_io_exec
                                                         const std::filesystem::path& socket);
 
 /// Sends `command` (JSON) over `stream` and waits for the answer. Errors: what the role answered; timeout; closed.
-boost::asio::awaitable<Outcome<std::string>> exchange_control(std::shared_ptr<net::FrameStream> stream, std::string command,
-                                                              milliseconds within);
+boost::asio::awaitable<Outcome<std::string>> exchange_control(std::shared_ptr<net::FrameStream> stream,
+                                                              std::string command, milliseconds within);
 
 /// Both, on a connection of its own.
-boost::asio::awaitable<Outcome<std::string>> ask_control(boost::asio::any_io_executor executor, std::filesystem::path socket,
-                                                         std::string command, milliseconds within);
+boost::asio::awaitable<Outcome<std::string>> ask_control(boost::asio::any_io_executor executor,
+                                                         std::filesystem::path socket, std::string command,
+                                                         milliseconds within);
 
 /// The same for the command line: blocks up to `within`; makes an io_context of its own.
-Outcome<std::string> ask_control_now(const std::filesystem::path& socket, const std::string& command, milliseconds within);
+Outcome<std::string> ask_control_now(const std::filesystem::path& socket, const std::string& command,
+                                     milliseconds within);
 
 }  // namespace gearbox::supervisor

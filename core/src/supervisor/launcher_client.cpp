@@ -7,8 +7,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -93,7 +93,8 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
     milliseconds next_pause = kFirstPause;
     while (!self->closed && !self->waiting.empty()) {
       std::string command = self->waiting.front().command;
-      Outcome<std::string> answer = co_await ask_control(self->io.get_executor(), self->socket, std::move(command), kAnswerWait);
+      Outcome<std::string> answer =
+          co_await ask_control(self->io.get_executor(), self->socket, std::move(command), kAnswerWait);
       if (self->closed) break;
       if (!answer && supervisor_was_away(answer.error().code)) {
         self->pause.expires_after(next_pause);
@@ -116,7 +117,8 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
     std::shared_ptr<asio::posix::stream_descriptor> held;
     if (const auto at = self->pidfds.find(pid); at != self->pidfds.end()) held = at->second;
     std::string text = json::serialize(command);
-    Outcome<std::string> answer = co_await ask_control(self->io.get_executor(), self->socket, std::move(text), milliseconds(1000));
+    Outcome<std::string> answer =
+        co_await ask_control(self->io.get_executor(), self->socket, std::move(text), milliseconds(1000));
     if (answer || !held || self->closed) co_return;
     // Nobody does it for us. The descriptor means that very process, whatever happens to the number.
     ::syscall(SYS_pidfd_send_signal, held->native_handle(), SIGTERM, nullptr, 0);

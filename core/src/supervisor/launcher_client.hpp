@@ -1,4 +1,5 @@
-// launcher_client.hpp: a node's way to have its workers started: the supervisor's socket, dialled again for as long as it takes.
+// launcher_client.hpp: a node's way to have its workers started: the supervisor's socket, dialled again for as long as
+// it takes.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -11,12 +12,13 @@
 
 namespace gearbox::supervisor {
 
-/// While the supervisor is away, launches wait (with growing pauses) and workers that run go on; a worker is then stopped
-/// directly, through the pidfd taken at its start. An order whose answer was lost is asked again under the same number, which
-/// the supervisor, or the next one, answers with the process that it already made. One strand: that of `io`.
+/// While the supervisor is away, launches wait (with growing pauses) and workers that run go on; a worker is then
+/// stopped directly, through the pidfd taken at its start. An order whose answer was lost is asked again under the same
+/// number, which the supervisor, or the next one, answers with the process that it already made. One strand: that of
+/// `io`.
 class SupervisorLauncher final : public worker_pool::Launcher {
  public:
-  static constexpr std::size_t kMaxWaiting = 1024;   // launches that wait; further ones are answered overloaded
+  static constexpr std::size_t kMaxWaiting = 1024;  // launches that wait; further ones are answered overloaded
 
   SupervisorLauncher(boost::asio::io_context& io, std::filesystem::path supervisor_socket);
   /// Launches that were not answered are dropped without a call.

@@ -18,7 +18,8 @@ Error failed(const std::filesystem::path& path, const char* what, Errc code = Er
   return Error{code, path.string() + ": " + what + ": " + std::strerror(errno)};
 }
 
-/// A socket address for `path`. sun_path holds 108 bytes only, so a longer path goes through a descriptor of its folder.
+/// A socket address for `path`. sun_path holds 108 bytes only, so a longer path goes through a descriptor of its
+/// folder.
 class Address {
  public:
   explicit Address(const std::filesystem::path& path) {

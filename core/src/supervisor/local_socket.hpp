@@ -1,4 +1,5 @@
-// local_socket.hpp: stream sockets in the state folder's run/, whatever the length of its path, and who is at the other end.
+// local_socket.hpp: stream sockets in the state folder's run/, whatever the length of its path, and who is at the other
+// end.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +8,8 @@
 
 namespace gearbox::supervisor {
 
-/// Listens on `path`, mode 0600, non-blocking, close-on-exec; what lies there already is removed first, so the caller holds
-/// the lock of whoever owns the name. The caller owns the descriptor. Errors: io_error with path and reason.
+/// Listens on `path`, mode 0600, non-blocking, close-on-exec; what lies there already is removed first, so the caller
+/// holds the lock of whoever owns the name. The caller owns the descriptor. Errors: io_error with path and reason.
 Outcome<int> listen_local(const std::filesystem::path& path);
 
 /// Connects to `path` at once or not at all. The caller owns the descriptor (non-blocking, close-on-exec).

@@ -1,4 +1,5 @@
-// log_follower.hpp: shows what the roles write to their log files, line by line, and keeps those files from growing for ever.
+// log_follower.hpp: shows what the roles write to their log files, line by line, and keeps those files from growing for
+// ever.
 //
 // Children write their files themselves, so a supervisor that is killed takes nobody's output with it.
 #pragma once
@@ -14,7 +15,7 @@ namespace gearbox::supervisor {
 
 class LogFollower {
  public:
-  static constexpr std::size_t kMaxLineBytes = 4096;   // longer ones are shown in pieces
+  static constexpr std::size_t kMaxLineBytes = 4096;  // longer ones are shown in pieces
   using Show = std::function<void(std::string_view role, std::string_view line)>;
 
   /// Files past `limit_bytes` are copied to FILE.1 and emptied (their writers append, so they go on at the start).
@@ -37,9 +38,10 @@ class LogFollower {
     std::filesystem::path path;
     int descriptor = -1;
     std::uint64_t offset = 0;
-    std::string rest;        // of a line whose end has not been written yet
+    std::string rest;  // of a line whose end has not been written yet
     std::string last;
-    std::uint64_t rotate_at = 0;   // size at which it is rotated; raised after a failure, so that it is not tried all the time
+    std::uint64_t rotate_at =
+        0;  // size at which it is rotated; raised after a failure, so that it is not tried all the time
     bool rotation_failed = false;
   };
   void drain(const std::string& role, File& file);

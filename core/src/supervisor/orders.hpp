@@ -17,18 +17,20 @@
 namespace gearbox::supervisor {
 
 struct LaunchOrder {
-  std::string role;                // "worker-3"
-  std::vector<std::string> argv;   // not empty; the first is an absolute path
+  std::string role;               // "worker-3"
+  std::vector<std::string> argv;  // not empty; the first is an absolute path
   std::vector<std::string> env;
-  std::string order;               // unique to this order, the same when it is asked again; may be empty
+  std::string order;  // unique to this order, the same when it is asked again; may be empty
 };
 
 struct StopOrder {
   int pid = 0;
-  milliseconds grace{0};           // at most ten minutes
+  milliseconds grace{0};  // at most ten minutes
 };
 
-inline bool is_worker(std::string_view role) { return role.starts_with("worker-"); }
+inline bool is_worker(std::string_view role) {
+  return role.starts_with("worker-");
+}
 
 /// Errors: bad_name for a role that is no worker's; bad_input.
 Outcome<LaunchOrder> read_launch(const boost::json::object& request);

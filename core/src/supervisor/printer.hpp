@@ -6,11 +6,10 @@
 #include <string_view>
 #include <thread>
 
-
 namespace gearbox::supervisor {
 
-/// A queue of at most kMaxLines in front of one writing thread. At the limit the oldest line gives way, and the next line
-/// that gets out says how many are missing; the log files have them all. Any thread.
+/// A queue of at most kMaxLines in front of one writing thread. At the limit the oldest line gives way, and the next
+/// line that gets out says how many are missing; the log files have them all. Any thread.
 class Printer {
  public:
   static constexpr std::size_t kMaxLines = 2000;

@@ -86,8 +86,8 @@ bool still_runs(const ProcessRecord& record) {
 Outcome<void> write_record(const std::filesystem::path& file, const ProcessRecord& record) {
   json::array argv;
   for (const std::string& word : record.argv) argv.emplace_back(word);
-  const json::object object{{"role", record.role},       {"pid", record.pid},         {"start_time", record.start_time},
-                            {"boot_id", record.boot_id}, {"argv", std::move(argv)},   {"exe", record.exe},
+  const json::object object{{"role", record.role},       {"pid", record.pid},       {"start_time", record.start_time},
+                            {"boot_id", record.boot_id}, {"argv", std::move(argv)}, {"exe", record.exe},
                             {"order", record.order}};
   const std::filesystem::path beside = file.string() + ".new";
   {

@@ -1,5 +1,5 @@
-// process_record.hpp: run/ROLE.json: which process serves a role, told so exactly that a stranger with the same pid is not
-// taken for it.
+// process_record.hpp: run/ROLE.json: which process serves a role, told so exactly that a stranger with the same pid is
+// not taken for it.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 namespace gearbox::supervisor {
 
 struct ProcessRecord {
-  std::string role;                // "central", "node", "worker-3"
+  std::string role;  // "central", "node", "worker-3"
   int pid = 0;
-  std::uint64_t start_time = 0;    // field 22 of /proc/PID/stat: clock ticks since boot; with the pid unique until the next boot
-  std::string boot_id;             // of this boot, since start times begin anew after it
+  std::uint64_t start_time =
+      0;                // field 22 of /proc/PID/stat: clock ticks since boot; with the pid unique until the next boot
+  std::string boot_id;  // of this boot, since start times begin anew after it
   std::vector<std::string> argv;
-  std::string exe;                 // what /proc/PID/exe showed
-  std::string order;               // the launch order that it answers; empty for central and node
+  std::string exe;    // what /proc/PID/exe showed
+  std::string order;  // the launch order that it answers; empty for central and node
 };
 
 /// Errors: not_found when the process is gone (or a zombie).

@@ -54,7 +54,8 @@ std::string models_that_serve(const json::object& status) {
   for (const json::value& each : list(status, "models")) {
     const std::uint64_t workers = each.is_object() ? ready_workers(each.get_object()) : 0;
     if (workers == 0) continue;
-    join(out, text(each.get_object(), "name") + " " + std::to_string(workers) + (workers == 1 ? " worker" : " workers"));
+    join(out,
+         text(each.get_object(), "name") + " " + std::to_string(workers) + (workers == 1 ? " worker" : " workers"));
   }
   return out;
 }

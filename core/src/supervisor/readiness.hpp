@@ -9,8 +9,8 @@
 namespace gearbox::supervisor {
 
 struct Readiness {
-  bool ready = false;      // as the role says: for a node after a real round trip through each model
-  std::string line;        // "node ready at tcp://...: tasks read-text (ppocr-det 1 worker, ppocr-rec 1 worker)"
+  bool ready = false;  // as the role says: for a node after a real round trip through each model
+  std::string line;    // "node ready at tcp://...: tasks read-text (ppocr-det 1 worker, ppocr-rec 1 worker)"
 };
 
 /// Reads the status JSON of `role`. Errors: bad_frame when it is no such object.

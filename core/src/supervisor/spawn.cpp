@@ -93,7 +93,8 @@ Outcome<int> spawn(const SpawnOrder& order) {
     } while (got < 0 && errno == EINTR);
   }
   ::close(report[0]);
-  if (pid < 0) return Error{Errc::no_space, order.argv.front() + ": no process can be made: " + std::strerror(fork_errno)};
+  if (pid < 0)
+    return Error{Errc::no_space, order.argv.front() + ": no process can be made: " + std::strerror(fork_errno)};
   if (got == sizeof(why)) {
     int status = 0;
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {

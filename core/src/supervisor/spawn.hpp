@@ -10,14 +10,14 @@
 namespace gearbox::supervisor {
 
 struct SpawnOrder {
-  std::vector<std::string> argv;   // argv[0] is the program's path
-  std::vector<std::string> env;    // NAME=value, added to our own
-  std::filesystem::path log;       // gets stdout and stderr, appended
+  std::vector<std::string> argv;  // argv[0] is the program's path
+  std::vector<std::string> env;   // NAME=value, added to our own
+  std::filesystem::path log;      // gets stdout and stderr, appended
 };
 
-/// Forks and executes; returns the pid once the new program runs. The child leads a session of its own, so a terminal's Ctrl-C
-/// does not reach it. When the log cannot be opened its output is dropped: service goes before logs.
-/// Errors: io_error: which program could not be started and why; no_space when the system has no process left.
+/// Forks and executes; returns the pid once the new program runs. The child leads a session of its own, so a terminal's
+/// Ctrl-C does not reach it. When the log cannot be opened its output is dropped: service goes before logs. Errors:
+/// io_error: which program could not be started and why; no_space when the system has no process left.
 Outcome<int> spawn(const SpawnOrder& order);
 
 }  // namespace gearbox::supervisor

@@ -45,7 +45,7 @@ namespace {
 constexpr milliseconds kStatusWait{2000};
 constexpr milliseconds kPollWhileStarting{200};
 constexpr milliseconds kPollWhenReady{1000};
-constexpr milliseconds kSteady{60000};   // a role that lived so long starts its pauses anew
+constexpr milliseconds kSteady{60000};  // a role that lived so long starts its pauses anew
 constexpr int kExitRefused = 2;
 
 /// central or node: one that this supervisor keeps alive by itself.
@@ -53,8 +53,8 @@ struct Role {
   std::string name;
   std::filesystem::path socket;
   bool wanted = false;
-  bool was_ready = false;        // ever: then exit code 2 is no longer a reason to give up
-  std::string shown;             // the readiness line shown last
+  bool was_ready = false;  // ever: then exit code 2 is no longer a reason to give up
+  std::string shown;       // the readiness line shown last
   unsigned restarts = 0;
   milliseconds pause{0};
   std::unique_ptr<asio::steady_timer> restart;
@@ -67,7 +67,8 @@ class Supervisor {
       : setup_(setup),
         executable_(executable_of(::getpid())),
         printer_(1),
-        logs_([this](std::string_view role, std::string_view line) { printer_.line(role, line); }, setup.log_limit_bytes),
+        logs_([this](std::string_view role, std::string_view line) { printer_.line(role, line); },
+              setup.log_limit_bytes),
         signals_(io_, SIGTERM, SIGINT),
         log_changes_(io_),
         log_tick_(io_),
@@ -118,8 +119,8 @@ class Supervisor {
       std::string owner(16, '\0');
       const ssize_t got = ::pread(descriptor, owner.data(), owner.size(), 0);
       owner.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-      say("another supervisor (pid " + escaped(owner) + ") already serves the state folder " + setup_.state.root.string() +
-          "; stop it first, or give this one its own with --state");
+      say("another supervisor (pid " + escaped(owner) + ") already serves the state folder " +
+          setup_.state.root.string() + "; stop it first, or give this one its own with --state");
       ::close(descriptor);
       return false;
     }
@@ -178,8 +179,8 @@ class Supervisor {
   }
 
   void start(Role& role) {
-    std::vector<std::string> argv = {executable_, role.name, "--config", setup_.config_folder.string(), "--state",
-                                     setup_.state.root.string()};
+    std::vector<std::string> argv = {
+        executable_, role.name, "--config", setup_.config_folder.string(), "--state", setup_.state.root.string()};
     const Outcome<int> pid = children_.start(role.name, std::move(argv), {});
     if (pid) return;
     if (pid.error().code == Errc::no_space) {
@@ -251,7 +252,10 @@ class Supervisor {
     signals_.async_wait([this](const boost::system::error_code& error, int number) {
       if (error) return;
       if (!stopping_) {
-        say(std::string("got ") + (number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM") +
+        say(std::string("got ") +
+            (number == SIGINT   ? "SIGINT"
+             : number == SIGHUP ? "SIGHUP"
+                                : "SIGTERM") +
             ": stopping; a second one hurries");
         begin_stopping();
       } else if (!hurried_) {
@@ -352,7 +356,8 @@ class Supervisor {
     if (command == "launch") return launch(request);
     if (command == "stop") return stop_worker(request);
     if (command == "list" || command == "status") return list();
-    return Error{Errc::bad_input, "no control command '" + escaped(command, 64) + "': there are launch, stop, list, status"};
+    return Error{Errc::bad_input,
+                 "no control command '" + escaped(command, 64) + "': there are launch, stop, list, status"};
   }
 
   Outcome<json::object> launch(const json::object& request) {
@@ -387,9 +392,9 @@ class Supervisor {
                         {"restarts", role == nullptr ? 0U : role->restarts}};
       children.push_back(std::move(each));
     }
-    json::object out{{"name", "supervisor"},   {"version", GEARBOX_VERSION},
-                           {"pid", ::getpid()},      {"config", setup_.config_folder.string()},
-                           {"stopping", stopping_},  {"children", std::move(children)}};
+    json::object out{{"name", "supervisor"},  {"version", GEARBOX_VERSION},
+                     {"pid", ::getpid()},     {"config", setup_.config_folder.string()},
+                     {"stopping", stopping_}, {"children", std::move(children)}};
     return out;
   }
 

@@ -13,19 +13,19 @@ namespace gearbox::supervisor {
 struct SupervisorSetup {
   config::StateDir state;
   std::filesystem::path config_folder;
-  bool central = true;                       // start central here
-  bool node = true;                          // start the node here
-  milliseconds node_grace{30000};            // how long the node may drain before it is killed
+  bool central = true;             // start central here
+  bool node = true;                // start the node here
+  milliseconds node_grace{30000};  // how long the node may drain before it is killed
   milliseconds worker_grace{5000};
   milliseconds central_grace{5000};
-  milliseconds first_restart{500};           // pause before a role is started again; doubles up to longest_restart
+  milliseconds first_restart{500};  // pause before a role is started again; doubles up to longest_restart
   milliseconds longest_restart{30000};
   std::uint64_t log_limit_bytes = 16ULL << 20;  // a log file past it is rotated, one old one is kept
 };
 
 /// Runs until SIGTERM or SIGINT (a second one hurries) or until a role cannot start at all; then nothing of it is left.
-/// Returns the exit code: 0 after a signal; 1 when another supervisor holds the state folder or it cannot be used; 2 when
-/// central or node refuse to start (their exit code 2: configuration, a port in use).
+/// Returns the exit code: 0 after a signal; 1 when another supervisor holds the state folder or it cannot be used; 2
+/// when central or node refuse to start (their exit code 2: configuration, a port in use).
 int run_supervisor(const SupervisorSetup& setup);
 
 }  // namespace gearbox::supervisor

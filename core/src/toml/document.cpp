@@ -53,13 +53,20 @@ std::string joined(const std::string& path, std::string_view key) {
 
 std::string_view type_name(const lib::node& node) {
   switch (node.type()) {
-    case lib::node_type::table: return "a table";
-    case lib::node_type::array: return node.as_array()->is_array_of_tables() ? "an array of tables" : "an array";
-    case lib::node_type::string: return "a text";
-    case lib::node_type::integer: return "an integer";
-    case lib::node_type::floating_point: return "a number with a fraction";
-    case lib::node_type::boolean: return "a boolean";
-    default: return "a date or time";
+    case lib::node_type::table:
+      return "a table";
+    case lib::node_type::array:
+      return node.as_array()->is_array_of_tables() ? "an array of tables" : "an array";
+    case lib::node_type::string:
+      return "a text";
+    case lib::node_type::integer:
+      return "an integer";
+    case lib::node_type::floating_point:
+      return "a number with a fraction";
+    case lib::node_type::boolean:
+      return "a boolean";
+    default:
+      return "a date or time";
   }
 }
 
@@ -124,13 +131,14 @@ std::optional<Document> Document::parse(std::string text, std::string_view shown
     return std::nullopt;
   }
   if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
-    const auto line = static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(nul), '\n'));
+    const auto line =
+        static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(nul), '\n'));
     faults.add(shown, line + 1, nul - (line == 0 ? 0 : text.rfind('\n', nul) + 1) + 1, {}, "contains a NUL byte");
     return std::nullopt;
   }
   if (Outcome<void> shallow = check_nesting(text); !shallow) {
-    faults.add(std::string(shown) + ":" + shallow.error().detail.substr(0, shallow.error().detail.rfind(": ")), 0, 0, {},
-               shallow.error().detail.substr(shallow.error().detail.rfind(": ") + 2));
+    faults.add(std::string(shown) + ":" + shallow.error().detail.substr(0, shallow.error().detail.rfind(": ")), 0, 0,
+               {}, shallow.error().detail.substr(shallow.error().detail.rfind(": ") + 2));
     return std::nullopt;
   }
   auto state = std::make_unique<State>();
@@ -147,8 +155,12 @@ std::optional<Document> Document::parse(std::string text, std::string_view shown
   return Document(std::move(state));
 }
 
-Table Document::root() const { return Table(state_->open(state_->root, {}), {}); }
-const std::string& Document::text() const { return state_->text; }
+Table Document::root() const {
+  return Table(state_->open(state_->root, {}), {});
+}
+const std::string& Document::text() const {
+  return state_->text;
+}
 
 void Document::report_unknown_keys() const {
   // In the file's order, whatever order the tables were opened in.
@@ -158,8 +170,11 @@ void Document::report_unknown_keys() const {
       if (!node->known.contains(key.str())) unknown.emplace_back(&key, node.get());
     }
   }
-  const auto place = [](const lib::key* key) { return std::pair(key->source().begin.line, key->source().begin.column); };
-  std::sort(unknown.begin(), unknown.end(), [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
+  const auto place = [](const lib::key* key) {
+    return std::pair(key->source().begin.line, key->source().begin.column);
+  };
+  std::sort(unknown.begin(), unknown.end(),
+            [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
   for (const auto& [key, node] : unknown) {
     const std::vector<std::string> names(node->known.begin(), node->known.end());
     const std::string_view near = nearest(key->str(), names);
@@ -181,7 +196,8 @@ void Table::fault(std::string_view key, std::string_view what) const {
   node_->document->fault_at(where, key.empty() ? path_ : joined(path_, key), what);
 }
 
-std::int64_t Table::integer(std::string_view key, std::int64_t fallback, std::int64_t lowest, std::int64_t highest) const {
+std::int64_t Table::integer(std::string_view key, std::int64_t fallback, std::int64_t lowest,
+                            std::int64_t highest) const {
   if (!has(key)) return fallback;
   const lib::node& value = *node_->table->get(key);
   if (!value.is_integer()) {
@@ -204,7 +220,8 @@ double Table::number(std::string_view key, double fallback, double lowest, doubl
     fault(key, "expected a number, got " + std::string(type_name(value)));
     return fallback;
   }
-  const double number = value.is_integer() ? static_cast<double>(value.as_integer()->get()) : value.as_floating_point()->get();
+  const double number =
+      value.is_integer() ? static_cast<double>(value.as_integer()->get()) : value.as_floating_point()->get();
   if (!std::isfinite(number) || number < lowest || number > highest) {
     fault(key, shortest(number) + " is out of range (" + shortest(lowest) + " to " + shortest(highest) + ")");
     return fallback;
@@ -246,14 +263,15 @@ std::string Table::name(std::string_view key, std::string_view fallback) const {
   }
   const std::string& text = value.as_string()->get();
   if (Outcome<void> good = check_name(key, text); !good) {
-    fault(key, "'" + text.substr(0, kMaxNameBytes) + "' is no name: 1 to 64 of A-Z a-z 0-9 . _ - are allowed, a letter or digit first");
+    fault(key, "'" + text.substr(0, kMaxNameBytes) +
+                   "' is no name: 1 to 64 of A-Z a-z 0-9 . _ - are allowed, a letter or digit first");
     return std::string(fallback);
   }
   return text;
 }
 
-std::optional<std::vector<std::int64_t>> Table::integers(std::string_view key, std::int64_t lowest, std::int64_t highest,
-                                                         std::size_t max_count) const {
+std::optional<std::vector<std::int64_t>> Table::integers(std::string_view key, std::int64_t lowest,
+                                                         std::int64_t highest, std::size_t max_count) const {
   if (!has(key)) return std::nullopt;
   const lib::node& value = *node_->table->get(key);
   const lib::array* items = value.as_array();

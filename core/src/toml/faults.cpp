@@ -5,7 +5,8 @@
 
 namespace gearbox::toml {
 
-void Faults::add(std::string_view file, std::size_t line, std::size_t column, std::string_view key, std::string_view what) {
+void Faults::add(std::string_view file, std::size_t line, std::size_t column, std::string_view key,
+                 std::string_view what) {
   ++count_;
   if (lines_.size() >= kMaxListed) return;
   std::string text = escaped(file);

@@ -1,5 +1,5 @@
-// A scanner that knows just enough of TOML (strings, comments, brackets, dots) to bound the recursion of the real parser. It has to
-// agree with the parser only up to the first syntax error, because the parser stops there.
+// A scanner that knows just enough of TOML (strings, comments, brackets, dots) to bound the recursion of the real
+// parser. It has to agree with the parser only up to the first syntax error, because the parser stops there.
 #include "gearbox/base/text.hpp"
 #include "gearbox/toml/document.hpp"
 
@@ -16,16 +16,21 @@ class Scanner {
       const char c = text_[at_];
       if (c == '\0') return refuse("contains a NUL byte");
       switch (c) {
-        case '#': skip_comment(); continue;
+        case '#':
+          skip_comment();
+          continue;
         case '"':
-        case '\'': skip_string(c); continue;
+        case '\'':
+          skip_string(c);
+          continue;
         case '\n':
           dots_ = 0;
           ++line_;
           line_start_ = at_ + 1;
           break;
         case '.':
-          if (++dots_ >= kMaxNesting) return refuse("a dotted key of more than " + std::to_string(kMaxNesting) + " parts");
+          if (++dots_ >= kMaxNesting)
+            return refuse("a dotted key of more than " + std::to_string(kMaxNesting) + " parts");
           break;
         case '[':
         case '{':
@@ -38,8 +43,11 @@ class Scanner {
           if (depth_ > 0) --depth_;
           break;
         case '=':
-        case ',': dots_ = 0; break;
-        default: break;
+        case ',':
+          dots_ = 0;
+          break;
+        default:
+          break;
       }
       ++at_;
     }
@@ -100,6 +108,8 @@ class Scanner {
 
 }  // namespace
 
-Outcome<void> check_nesting(std::string_view text) { return Scanner(text).run(); }
+Outcome<void> check_nesting(std::string_view text) {
+  return Scanner(text).run();
+}
 
 }  // namespace gearbox::toml

@@ -16,7 +16,9 @@ struct Descriptor {
     if (fd >= 0) ::close(fd);
   }
 };
-std::string reason(int number) { return std::generic_category().message(number); }
+std::string reason(int number) {
+  return std::generic_category().message(number);
+}
 }  // namespace
 
 Outcome<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {

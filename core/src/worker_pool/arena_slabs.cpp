@@ -36,6 +36,8 @@ SlabPtr ArenaSlabs::take(std::uint64_t bytes) {
   return std::make_shared<Cut>(shared_from_this(), *piece);
 }
 
-void ArenaSlabs::trim(const SlabPtr& slab, std::uint64_t bytes) { static_cast<Cut&>(*slab).trim(bytes); }
+void ArenaSlabs::trim(const SlabPtr& slab, std::uint64_t bytes) {
+  static_cast<Cut&>(*slab).trim(bytes);
+}
 
 }  // namespace gearbox::worker_pool

@@ -18,9 +18,9 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-constexpr std::size_t kMostWaiting = 64;          // connections that have not said hello yet
+constexpr std::size_t kMostWaiting = 64;  // connections that have not said hello yet
 constexpr milliseconds kHelloWithin{5000};
-constexpr milliseconds kPause{100};               // when descriptors are used up
+constexpr milliseconds kPause{100};  // when descriptors are used up
 
 Error failed(const std::filesystem::path& path, std::string_view what) {
   return Error{Errc::io_error, path.string() + ": " + std::string(what) + ": " + std::strerror(errno)};

@@ -1,5 +1,5 @@
-// attach_listener.hpp: the socket that workers dial. It checks who they are (same user, by the kernel's word), takes their
-// first message, and hands both on. A peer that says nothing, or too much, is closed.
+// attach_listener.hpp: the socket that workers dial. It checks who they are (same user, by the kernel's word), takes
+// their first message, and hands both on. A peer that says nothing, or too much, is closed.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -2,8 +2,9 @@
 
 namespace gearbox::worker_pool {
 
-Outcome<std::shared_ptr<Attachment>> Attachment::accept(boost::asio::io_context& io, shm::Fd peer, const ArenaSlabs& input,
-                                                        const ArenaSlabs& output, std::uint32_t spin_us) {
+Outcome<std::shared_ptr<Attachment>> Attachment::accept(boost::asio::io_context& io, shm::Fd peer,
+                                                        const ArenaSlabs& input, const ArenaSlabs& output,
+                                                        std::uint32_t spin_us) {
   auto attachment = std::make_shared<Attachment>(io);
   const std::uint64_t bytes = shm::ring_bytes(shm::kRingCapacity);
   BOOST_OUTCOME_TRY(const shm::Fd ring_fd, shm::create_memory("ring", bytes));
@@ -29,9 +30,9 @@ Outcome<std::shared_ptr<Attachment>> Attachment::accept(boost::asio::io_context&
   accept.output_arena = output.id();
   accept.output_bytes = output.size();
   accept.spin_us = spin_us;
-  BOOST_OUTCOME_TRY(shm::send_message(peer.get(), shm::AttachBody(accept),
-                                      {ring_fd.get(), attachment->worker_bell.fd(), node_bell.fd(), input.read_only_fd(),
-                                       output.writable_fd()}));
+  BOOST_OUTCOME_TRY(shm::send_message(
+      peer.get(), shm::AttachBody(accept),
+      {ring_fd.get(), attachment->worker_bell.fd(), node_bell.fd(), input.read_only_fd(), output.writable_fd()}));
   attachment->shown = {input.id(), output.id()};
   attachment->socket.assign(peer.get(), error);
   if (error) return Error{Errc::io_error, "workers socket: " + error.message()};

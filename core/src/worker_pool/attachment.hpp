@@ -1,5 +1,5 @@
-// attachment.hpp: the node's side of one worker's attachment: socket, ring memory, doorbells. It lives as long as the worker
-// is attached; what is called on it lies in worker.hpp.
+// attachment.hpp: the node's side of one worker's attachment: socket, ring memory, doorbells. It lives as long as the
+// worker is attached; what is called on it lies in worker.hpp.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -27,7 +27,7 @@ struct Attachment {
   Outcome<void> show(const ArenaSlabs& arena);
 
   boost::asio::posix::stream_descriptor socket;
-  boost::asio::posix::stream_descriptor bell;    // the node's doorbell for this worker; read to silence it
+  boost::asio::posix::stream_descriptor bell;  // the node's doorbell for this worker; read to silence it
   std::array<std::byte, 8> bell_count{};
   shm::Mapping memory;
   shm::RingProducer requests;

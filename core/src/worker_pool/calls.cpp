@@ -1,5 +1,5 @@
-// Calls to workers and what comes back. Everything read from a ring or a block is checked; a worker that breaks the contract
-// is killed, its calls end as bad_result.
+// Calls to workers and what comes back. Everything read from a ring or a block is checked; a worker that breaks the
+// contract is killed, its calls end as bad_result.
 #include <algorithm>
 
 #include <boost/asio/post.hpp>
@@ -20,7 +20,9 @@ std::int64_t remaining_us(Instant deadline, Instant now) {
   return elapsed(now, deadline).count();
 }
 
-Error broken(std::string why) { return Error{Errc::bad_result, std::move(why)}; }
+Error broken(std::string why) {
+  return Error{Errc::bad_result, std::move(why)};
+}
 
 /// What a worker may say of a failed call; everything else counts as the model's.
 Errc failure_code(std::uint32_t number) {
@@ -32,7 +34,9 @@ Errc failure_code(std::uint32_t number) {
 }
 }  // namespace
 
-WorkerPool::CallId Pool::next_id(const Worker& worker) { return (next_call_++ << kSlotBits) | worker.slot; }
+WorkerPool::CallId Pool::next_id(const Worker& worker) {
+  return (next_call_++ << kSlotBits) | worker.slot;
+}
 
 std::shared_ptr<ArenaSlabs> Pool::arena(shm::ArenaId id) const {
   if (id == shm::kInputArena) return input_;
@@ -62,7 +66,8 @@ Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::A
 Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, shm::CallKind kind) {
   running.attempt = spec.attempt;
   running.grant = worker.output->take(shm::grant_for(spec.grant_bytes));
-  if (!running.grant) return Error{Errc::overloaded, "worker " + std::to_string(worker.slot) + ": its output arena is full"};
+  if (!running.grant)
+    return Error{Errc::overloaded, "worker " + std::to_string(worker.slot) + ": its output arena is full"};
   const Instant now = Clock::now();
   shm::Descriptor descriptor{};
   descriptor.request = running.id;
@@ -138,7 +143,8 @@ void Pool::cancel(WorkerPool::CallId id) {
   CallAnswer answer;
   answer.outputs = Error{Errc::cancelled, {}};
   answer.worker = worker->id;
-  asio::post(io_, [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
+  asio::post(io_,
+             [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
 }
 
 /// All callers hear of it now; the slabs stay until the process is gone.
@@ -150,7 +156,8 @@ void Pool::end_calls(Worker& worker, const Error& error) {
     answer.outputs = error;
     answer.worker = worker.id;
     // Posted: whoever ends the calls may be in the middle of a list that the callers change.
-    asio::post(io_, [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
+    asio::post(io_,
+               [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
   }
 }
 

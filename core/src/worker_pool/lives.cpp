@@ -21,13 +21,20 @@ using Wait = asio::posix::stream_descriptor;
 
 std::string_view name_of(Life life) {
   switch (life) {
-    case Life::starting: return "starting";
-    case Life::loading: return "loading";
-    case Life::probing: return "probing";
-    case Life::ready: return "ready";
-    case Life::suspect: return "suspect";
-    case Life::gone: return "gone";
-    case Life::failed: return "failed";
+    case Life::starting:
+      return "starting";
+    case Life::loading:
+      return "loading";
+    case Life::probing:
+      return "probing";
+    case Life::ready:
+      return "ready";
+    case Life::suspect:
+      return "suspect";
+    case Life::gone:
+      return "gone";
+    case Life::failed:
+      return "failed";
   }
   return "unknown";
 }
@@ -43,15 +50,16 @@ Pool::Pool(WorkerPool::Setup setup)
 Outcome<std::shared_ptr<Pool>> Pool::create(WorkerPool::Setup setup) {
   auto pool = std::make_shared<Pool>(std::move(setup));
   const auto& limits = pool->setup_.config->node.limits;
-  BOOST_OUTCOME_TRY(pool->input_, ArenaSlabs::create(shm::kInputArena, "input", limits.input_arena_bytes,
-                                                     shm::Access::read_write));
+  BOOST_OUTCOME_TRY(pool->input_,
+                    ArenaSlabs::create(shm::kInputArena, "input", limits.input_arena_bytes, shm::Access::read_write));
   pool->input_->seal();
-  BOOST_OUTCOME_TRY(pool->listener_, AttachListener::create(pool->io_, pool->setup_.state.workers_socket(),
-                                                            [self = pool->weak_from_this()](shm::Fd socket, int pid,
-                                                                                            shm::AttachBody first) {
-                                                              const auto there = self.lock();
-                                                              if (there) there->arrived(std::move(socket), pid, std::move(first));
-                                                            }));
+  BOOST_OUTCOME_TRY(
+      pool->listener_,
+      AttachListener::create(pool->io_, pool->setup_.state.workers_socket(),
+                             [self = pool->weak_from_this()](shm::Fd socket, int pid, shm::AttachBody first) {
+                               const auto there = self.lock();
+                               if (there) there->arrived(std::move(socket), pid, std::move(first));
+                             }));
   return pool;
 }
 
@@ -167,7 +175,8 @@ void Pool::watch_process(Worker& worker) {
 
 void Pool::refuse(const shm::Fd& socket, std::string reason) const {
   // Best effort: a peer that cannot be told finds its socket closed.
-  [[maybe_unused]] const auto sent = shm::send_message(socket.get(), shm::AttachBody(shm::ExitNotice{std::move(reason)}), {});
+  [[maybe_unused]] const auto sent =
+      shm::send_message(socket.get(), shm::AttachBody(shm::ExitNotice{std::move(reason)}), {});
 }
 
 void Pool::arrived(shm::Fd socket, int pid, shm::AttachBody first) {
@@ -203,8 +212,7 @@ void Pool::attach(Worker& worker, shm::Fd socket, const shm::WorkerHello& hello)
     worker.reason = "it loaded another model or another content than the node knows";
     return refuse(socket, worker.reason);
   }
-  auto attachment =
-      Attachment::accept(io_, std::move(socket), *input_, *worker.output, setup_.config->node.spin_us);
+  auto attachment = Attachment::accept(io_, std::move(socket), *input_, *worker.output, setup_.config->node.spin_us);
   if (!attachment) return kill(worker, describe(attachment.error()), Errc::worker_lost);
   worker.attachment = std::move(attachment).value();
   worker.life = Life::probing;
@@ -309,7 +317,8 @@ void Pool::look_after(Worker& worker, Instant now) {
   const auto limit = milliseconds(worker.record->load_timeout_ms);
   if (!worker.was_ready) {
     if (now - worker.since > limit) {
-      const std::string what = worker.attached() ? "it did not answer its first call within " : "it did not attach within ";
+      const std::string what =
+          worker.attached() ? "it did not answer its first call within " : "it did not attach within ";
       kill(worker, worker.said.empty() ? what + std::to_string(limit.count()) + " ms" : worker.said, Errc::worker_lost);
     }
     return;
@@ -344,8 +353,8 @@ void Pool::stop(std::function<void()> stopped) {
     end_calls(*worker, Error{Errc::worker_lost, "the node is stopping"});
     if (worker->attachment) {
       // Best effort: the signal says the same.
-      [[maybe_unused]] const auto told = shm::send_message(worker->attachment->socket.native_handle(),
-                                                           shm::AttachBody(shm::ExitNotice{"the node is stopping"}), {});
+      [[maybe_unused]] const auto told = shm::send_message(
+          worker->attachment->socket.native_handle(), shm::AttachBody(shm::ExitNotice{"the node is stopping"}), {});
     }
     if (worker->alive) setup_.launcher->stop(worker->pid, setup_.timing.stop_grace);
   }
@@ -400,7 +409,8 @@ Worker* Pool::by_slot(std::uint32_t slot) {
 }
 
 Worker* Pool::by_id(WorkerId id) {
-  const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) { return worker->id == id; });
+  const auto found =
+      std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) { return worker->id == id; });
   return found == workers_.end() ? nullptr : found->get();
 }
 

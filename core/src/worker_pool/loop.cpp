@@ -1,5 +1,5 @@
-// How the node waits: for its rings and for the reactor at once. While answers are expected soon from workers on other CPUs
-// it polls both; else it sleeps in the reactor, which the workers' doorbells wake.
+// How the node waits: for its rings and for the reactor at once. While answers are expected soon from workers on other
+// CPUs it polls both; else it sleeps in the reactor, which the workers' doorbells wake.
 #include <algorithm>
 
 #include "worker_pool/pool.hpp"
@@ -7,8 +7,8 @@
 namespace gearbox::worker_pool {
 
 namespace {
-constexpr int kLooks = 16;                        // at the rings, between two looks at the clock
-constexpr microseconds kReactorEvery{10};         // while spinning: what handlers posted waits no longer than this
+constexpr int kLooks = 16;                 // at the rings, between two looks at the clock
+constexpr microseconds kReactorEvery{10};  // while spinning: what handlers posted waits no longer than this
 }  // namespace
 
 /// Until when spinning may pay: the latest over the workers that owe an answer and run elsewhere.

@@ -1,5 +1,5 @@
-// pool.hpp: the pool's inside: one Worker per configured slot, and the Pool that moves them through their lives (lives.cpp),
-// hands them calls and takes their answers (calls.cpp), and waits for both (loop.cpp). One strand.
+// pool.hpp: the pool's inside: one Worker per configured slot, and the Pool that moves them through their lives
+// (lives.cpp), hands them calls and takes their answers (calls.cpp), and waits for both (loop.cpp). One strand.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -31,13 +31,13 @@ namespace asio = boost::asio;
 enum class Life { starting, loading, probing, ready, suspect, gone, failed };
 std::string_view name_of(Life life);
 
-/// A call that the worker holds. Its slabs are kept until it is answered or the process is gone, also after the caller has
-/// got an error: until then the worker may still read and write there.
+/// A call that the worker holds. Its slabs are kept until it is answered or the process is gone, also after the caller
+/// has got an error: until then the worker may still read and write there.
 struct Running {
   WorkerPool::CallId id = 0;
   std::uint32_t attempt = 0;
   bool probe = false;
-  WorkerPool::Answered answered;     // empty once the caller has its answer
+  WorkerPool::Answered answered;  // empty once the caller has its answer
   std::vector<TensorRef> inputs;
   SlabPtr block;
   SlabPtr grant;
@@ -47,34 +47,34 @@ struct Running {
 struct Worker {
   explicit Worker(asio::io_context& io) : process(io), restart(io) {}
 
-  std::uint32_t slot = 0;            // from 1; its output arena has the same number
+  std::uint32_t slot = 0;  // from 1; its output arena has the same number
   const model::Record* record = nullptr;
   std::string env, python, devices;
   std::shared_ptr<ArenaSlabs> output;
 
-  WorkerId id{};                     // of the present process
+  WorkerId id{};  // of the present process
   Life life = Life::gone;
-  std::string reason;                // why it ended last
-  std::string said;                  // by this process, before it ended
-  int pid = 0;                       // 0: none known
-  int last_pid = 0;                  // of the present or the last process
-  bool launching = false;            // the launcher has not called back yet
-  bool alive = false;                // the pidfd has not fired yet
+  std::string reason;                      // why it ended last
+  std::string said;                        // by this process, before it ended
+  int pid = 0;                             // 0: none known
+  int last_pid = 0;                        // of the present or the last process
+  bool launching = false;                  // the launcher has not called back yet
+  bool alive = false;                      // the pidfd has not fired yet
   asio::posix::stream_descriptor process;  // the pidfd
   std::shared_ptr<Attachment> attachment;
   std::optional<std::pair<shm::Fd, shm::WorkerHello>> early;  // it dialled before the launcher told its pid
   int early_pid = 0;
   asio::steady_timer restart;
-  Instant since{};                   // start of this life
+  Instant since{};  // start of this life
   Instant ready_since{};
-  bool was_ready = false;            // in this life
-  std::uint32_t starts = 0;          // all of them
-  std::uint32_t bad_starts = 0;      // in a row, that never got ready
+  bool was_ready = false;        // in this life
+  std::uint32_t starts = 0;      // all of them
+  std::uint32_t bad_starts = 0;  // in a row, that never got ready
   milliseconds backoff{0};
 
-  std::vector<Running> running;      // oldest first
-  Instant busy_since{};              // of the oldest: handed over, or its predecessor answered
-  WorkerPool::CallId ping = 0;       // not answered yet; 0: none
+  std::vector<Running> running;  // oldest first
+  Instant busy_since{};          // of the oldest: handed over, or its predecessor answered
+  WorkerPool::CallId ping = 0;   // not answered yet; 0: none
   Instant ping_sent{};
   shm::SpinBudget spin;
   StepWindow steps;
@@ -92,7 +92,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // lives.cpp
   void start_workers();
   void stop(std::function<void()> stopped);
-  void close();                      // drops everything without waiting
+  void close();  // drops everything without waiting
 
   // calls.cpp
   Outcome<WorkerPool::CallId> call(WorkerId worker, CallSpec spec, WorkerPool::Answered answered);
@@ -107,7 +107,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   WorkerPool::Setup setup_;
   asio::io_context& io_;
   std::shared_ptr<ArenaSlabs> input_;
-  std::vector<std::unique_ptr<Worker>> workers_;   // by slot - 1
+  std::vector<std::unique_ptr<Worker>> workers_;  // by slot - 1
   std::function<void()> changed_;
 
  private:
@@ -138,7 +138,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void send_ping(Worker& worker, Instant now);
   WorkerPool::CallId next_id(const Worker& worker);
   Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
-  Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
+  Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const Running& running,
+                                             const shm::Descriptor& answer) const;
   Outcome<shm::Block> block_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void end_calls(Worker& worker, const Error& error);

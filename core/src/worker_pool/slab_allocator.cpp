@@ -6,7 +6,7 @@
 namespace gearbox::worker_pool {
 
 namespace {
-constexpr std::uint64_t kLeast = 64;               // bytes, and the alignment of every piece
+constexpr std::uint64_t kLeast = 64;  // bytes, and the alignment of every piece
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 60;
 constexpr std::uint64_t kWorthTrimming = 64 * 1024;
 }  // namespace

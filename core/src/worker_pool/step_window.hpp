@@ -19,11 +19,11 @@ class StepWindow {
   static constexpr std::size_t kSeconds = 10;
   static constexpr std::size_t kBuckets = 256;
   struct Second {
-    std::int64_t number = -1;                     // of the clock; -1: never used
+    std::int64_t number = -1;  // of the clock; -1: never used
     std::array<std::uint32_t, kBuckets> counts{};
   };
   std::array<Second, kSeconds> ring_{};
-  mutable std::int64_t cached_at_ = -1;           // in tenths of a second: it is asked for at every placement
+  mutable std::int64_t cached_at_ = -1;  // in tenths of a second: it is asked for at every placement
   mutable microseconds cached_{0};
 };
 

@@ -11,7 +11,9 @@ struct WorkerPool::State {
 };
 
 WorkerPool::WorkerPool(std::unique_ptr<State> state) : state_(std::move(state)) {}
-WorkerPool::~WorkerPool() { state_->pool->close(); }
+WorkerPool::~WorkerPool() {
+  state_->pool->close();
+}
 
 Outcome<std::unique_ptr<WorkerPool>> WorkerPool::create(Setup setup) {
   auto state = std::make_unique<State>();
@@ -19,7 +21,9 @@ Outcome<std::unique_ptr<WorkerPool>> WorkerPool::create(Setup setup) {
   return std::unique_ptr<WorkerPool>(new WorkerPool(std::move(state)));
 }
 
-void WorkerPool::start_workers() { state_->pool->start_workers(); }
+void WorkerPool::start_workers() {
+  state_->pool->start_workers();
+}
 
 Outcome<SlabPtr> WorkerPool::allocate(std::uint64_t bytes) {
   SlabPtr slab = state_->pool->input_->take(bytes);
@@ -52,11 +56,21 @@ std::vector<WorkerView> WorkerPool::ready(std::string_view model, std::string_vi
 Outcome<WorkerPool::CallId> WorkerPool::call(WorkerId worker, CallSpec spec, Answered answered) {
   return state_->pool->call(worker, std::move(spec), std::move(answered));
 }
-void WorkerPool::cancel(CallId call) { state_->pool->cancel(call); }
-void WorkerPool::on_change(std::function<void()> changed) { state_->pool->changed_ = std::move(changed); }
-std::size_t WorkerPool::poll() { return state_->pool->poll(); }
-void WorkerPool::run() { state_->pool->run(); }
-void WorkerPool::stop(std::function<void()> stopped) { state_->pool->stop(std::move(stopped)); }
+void WorkerPool::cancel(CallId call) {
+  state_->pool->cancel(call);
+}
+void WorkerPool::on_change(std::function<void()> changed) {
+  state_->pool->changed_ = std::move(changed);
+}
+std::size_t WorkerPool::poll() {
+  return state_->pool->poll();
+}
+void WorkerPool::run() {
+  state_->pool->run();
+}
+void WorkerPool::stop(std::function<void()> stopped) {
+  state_->pool->stop(std::move(stopped));
+}
 
 WorkerPool::Memory WorkerPool::memory() const {
   Memory memory;

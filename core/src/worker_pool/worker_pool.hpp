@@ -1,5 +1,5 @@
-// worker_pool.hpp: the node's workers: it has them started, lets them attach, hands them calls over their rings, takes the
-// answers, and notices when one is gone. One strand (the node's io loop) for everything.
+// worker_pool.hpp: the node's workers: it has them started, lets them attach, hands them calls over their rings, takes
+// the answers, and notices when one is gone. One strand (the node's io loop) for everything.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,8 +22,8 @@
 
 namespace gearbox::worker_pool {
 
-/// A piece of an arena; freed when the last holder lets go. For the input arena `bytes()` is writable by the node; for a
-/// worker's output arena it is the node's view of what the worker wrote.
+/// A piece of an arena; freed when the last holder lets go. For the input arena `bytes()` is writable by the node; for
+/// a worker's output arena it is the node's view of what the worker wrote.
 class Slab {
  public:
   virtual ~Slab() = default;
@@ -36,23 +36,24 @@ using SlabPtr = std::shared_ptr<Slab>;
 /// A tensor that lies in a slab: what steps hand on to each other.
 struct TensorRef {
   wire::TensorSpec spec;
-  std::uint32_t item = 0;     // position in a list output
+  std::uint32_t item = 0;  // position in a list output
   SlabPtr slab;
-  std::uint64_t offset = 0;   // bytes from the slab's start
+  std::uint64_t offset = 0;  // bytes from the slab's start
   ByteView bytes() const { return slab->bytes().subspan(offset, spec.bytes); }
 };
 
 struct CallSpec {
-  std::vector<TensorRef> inputs;     // spec.name = the model's input name
-  Instant deadline{};                // Instant::max(): none
+  std::vector<TensorRef> inputs;  // spec.name = the model's input name
+  Instant deadline{};             // Instant::max(): none
   std::uint32_t attempt = 0;
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;
-  std::uint64_t grant_bytes = 0;     // room for the answer; record.max_output_bytes
+  std::uint64_t grant_bytes = 0;  // room for the answer; record.max_output_bytes
 };
 
 struct CallAnswer {
-  Outcome<std::vector<TensorRef>> outputs = Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled
+  Outcome<std::vector<TensorRef>> outputs =
+      Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled
   std::chrono::nanoseconds run{0};
   WorkerId worker{};
 };
@@ -60,14 +61,14 @@ struct CallAnswer {
 struct WorkerView {
   WorkerId id{};
   std::string model, version;
-  std::string state;                 // starting, loading, probing, ready, suspect, gone, failed
-  std::string reason;                // of failed: the last error
+  std::string state;   // starting, loading, probing, ready, suspect, gone, failed
+  std::string reason;  // of failed: the last error
   int pid = 0;
-  std::uint32_t running = 0;         // handed over and not yet answered, at most record.prefetch + 1
-  std::uint32_t capacity = 0;        // how many may be handed over at once
+  std::uint32_t running = 0;   // handed over and not yet answered, at most record.prefetch + 1
+  std::uint32_t capacity = 0;  // how many may be handed over at once
   std::uint64_t calls = 0, failures = 0;
-  microseconds step_p95{0};          // over the last 10 s
-  std::uint32_t restarts = 0;        // of this slot
+  microseconds step_p95{0};    // over the last 10 s
+  std::uint32_t restarts = 0;  // of this slot
 };
 
 /// Starts processes; the supervisor's client in a node, a fork in tests.
@@ -75,9 +76,9 @@ class Launcher {
  public:
   virtual ~Launcher() = default;
   struct Order {
-    std::string role;                // "worker-3": for logs and records
+    std::string role;  // "worker-3": for logs and records
     std::vector<std::string> argv;
-    std::vector<std::string> env;    // NAME=value, added to the launcher's own
+    std::vector<std::string> env;  // NAME=value, added to the launcher's own
   };
   /// Calls back on the pool's strand with the pid (for pidfd_open) or an Error.
   virtual void launch(Order order, std::function<void(Outcome<int>)> started) = 0;
@@ -89,20 +90,20 @@ class WorkerPool {
  public:
   /// Periods and limits that only tests and special installations change.
   struct Timing {
-    milliseconds heartbeat{1000};       // between two looks at each worker; an idle one is pinged
-    milliseconds silent{10000};         // an idle worker that has not answered a ping for so long is killed
-    milliseconds backoff_first{200};    // before a worker is started again; doubled each time
+    milliseconds heartbeat{1000};     // between two looks at each worker; an idle one is pinged
+    milliseconds silent{10000};       // an idle worker that has not answered a ping for so long is killed
+    milliseconds backoff_first{200};  // before a worker is started again; doubled each time
     milliseconds backoff_most{30000};
-    milliseconds stable{10000};         // ready for so long: the backoff begins anew
-    std::uint32_t start_tries = 5;      // starts in a row that never got ready, then the slot has failed
-    milliseconds stop_grace{3000};      // SIGTERM → SIGKILL
+    milliseconds stable{10000};     // ready for so long: the backoff begins anew
+    std::uint32_t start_tries = 5;  // starts in a row that never got ready, then the slot has failed
+    milliseconds stop_grace{3000};  // SIGTERM → SIGKILL
   };
   struct Setup {
     boost::asio::io_context* io = nullptr;
     config::StateDir state;
-    config::Snapshot config;         // limits, workers, envs, models
+    config::Snapshot config;  // limits, workers, envs, models
     std::shared_ptr<Launcher> launcher;
-    std::filesystem::path shim;      // the worker_shim executable
+    std::filesystem::path shim;  // the worker_shim executable
     Timing timing{};
   };
   /// Makes the input arena (fully allocated) and listens on the workers socket.
@@ -110,7 +111,7 @@ class WorkerPool {
   static Outcome<std::unique_ptr<WorkerPool>> create(Setup setup);
   ~WorkerPool();
 
-  void start_workers();              // as the configuration says; restarts with backoff up to a count
+  void start_workers();  // as the configuration says; restarts with backoff up to a count
   /// Room in the input arena. Errors: no_space, at once.
   Outcome<SlabPtr> allocate(std::uint64_t bytes);
 
@@ -131,14 +132,16 @@ class WorkerPool {
 
   /// Takes what the rings hold; returns how many answers. The node's loop calls it between polls of the io_context.
   std::size_t poll();
-  /// Runs the io_context: polls rings and reactor, spins for the configured time while answers are expected, then sleeps on
-  /// doorbells and reactor together. Returns when the io_context is stopped.
+  /// Runs the io_context: polls rings and reactor, spins for the configured time while answers are expected, then
+  /// sleeps on doorbells and reactor together. Returns when the io_context is stopped.
   void run();
 
   /// Closes all attachments, ends all workers (SIGTERM, then SIGKILL) and calls back when the last is gone.
   void stop(std::function<void()> stopped);
 
-  struct Memory { std::uint64_t input_bytes = 0, input_used = 0, output_bytes = 0, output_used = 0; };
+  struct Memory {
+    std::uint64_t input_bytes = 0, input_used = 0, output_bytes = 0, output_used = 0;
+  };
   Memory memory() const;
 
  private:

@@ -14,7 +14,9 @@ TEST(Hex, GoesThereAndBack) {
   EXPECT_EQ(public_key_from(text).value(), key);
 }
 
-TEST(Hex, TakesUpperCase) { EXPECT_EQ(request_id_from("000102030405060708090A0B0C0D0E0F").value().bytes[10], std::byte{0x0A}); }
+TEST(Hex, TakesUpperCase) {
+  EXPECT_EQ(request_id_from("000102030405060708090A0B0C0D0E0F").value().bytes[10], std::byte{0x0A});
+}
 
 TEST(Hex, RefusesAnotherLengthOrOtherCharacters) {
   for (const char* bad : {"", "00", "000102030405060708090a0b0c0d0e0", "000102030405060708090a0b0c0d0e0f00",

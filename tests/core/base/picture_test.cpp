@@ -25,7 +25,9 @@ Bytes small_jpeg(int width, int height) {
   return file;
 }
 
-std::string reason(const Outcome<PictureInfo>& outcome) { return outcome ? "accepted" : describe(outcome.error()); }
+std::string reason(const Outcome<PictureInfo>& outcome) {
+  return outcome ? "accepted" : describe(outcome.error());
+}
 
 TEST(Picture, TakesGoodSharedPicturesAndSaysWhatTheyAre) {
   GEARBOX_SHARED_OR_SKIP(cases, "cases");
@@ -56,12 +58,14 @@ TEST(Picture, RefusesEverySharedPictureThatIsCutOrBadOrAbsurd) {
 
 TEST(Picture, RefusesAbsurdSizesFromTheHeaderAlone) {
   GEARBOX_SHARED_OR_SKIP(cases, "cases");
-  for (const char* name : {"c52_claims_100000x100000.png", "c52_claims_65535x65535.jpg", "c52_real_20000x20000_1bit.png"}) {
+  for (const char* name :
+       {"c52_claims_100000x100000.png", "c52_claims_65535x65535.jpg", "c52_real_20000x20000_1bit.png"}) {
     const auto outcome = look_at_picture(read_file(cases / name));
     ASSERT_FALSE(outcome.has_value()) << name;
     EXPECT_NE(outcome.error().detail.find("over the limit"), std::string::npos) << outcome.error().detail;
   }
-  EXPECT_NE(look_at_picture(read_file(cases / "c52_zero_width.png")).error().detail.find("has none"), std::string::npos);
+  EXPECT_NE(look_at_picture(read_file(cases / "c52_zero_width.png")).error().detail.find("has none"),
+            std::string::npos);
 }
 
 TEST(Picture, ToldFromItsNameWhenTheContentIsAnother) {

@@ -27,9 +27,13 @@ std::string npy_of(const std::string& type, const std::string& shape, const std:
   return npy("{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }", data, version);
 }
 
-Outcome<RawImage> read(const std::string& file) { return read_raw_image(view_of(file), "image"); }
+Outcome<RawImage> read(const std::string& file) {
+  return read_raw_image(view_of(file), "image");
+}
 
-std::string why(const Outcome<RawImage>& outcome) { return outcome ? "accepted" : describe(outcome.error()); }
+std::string why(const Outcome<RawImage>& outcome) {
+  return outcome ? "accepted" : describe(outcome.error());
+}
 
 TEST(RawImage, ReadsNpyOfEitherVersion) {
   for (const int version : {1, 2}) {
@@ -45,7 +49,7 @@ TEST(RawImage, ReadsNpyOfEitherVersion) {
 }
 
 TEST(RawImage, ReadsEveryPlainDtype) {
-  const std::pair<const char*, DType> known[] = {{"|b1", DType::boolean}, {"|u1", DType::uint8}, {"|i1", DType::int8},
+  const std::pair<const char*, DType> known[] = {{"|b1", DType::boolean}, {"|u1", DType::uint8},  {"|i1", DType::int8},
                                                  {"<i2", DType::int16},   {"<u4", DType::uint32}, {"<i4", DType::int32},
                                                  {"<u8", DType::uint64},  {"<i8", DType::int64},  {"<f2", DType::fp16},
                                                  {"<f4", DType::fp32},    {"<f8", DType::fp64}};
@@ -79,10 +83,10 @@ TEST(RawImage, KeepsTheBitsOfNumbersThatAreNone) {
 TEST(RawImage, RefusesNpyHeadersThatLie) {
   const std::string four(4, 'x');
   const std::string bad[] = {
-      npy_of("|u1", "(5,)", four),                           // more than there is
-      npy_of("|u1", "(3,)", four),                           // less
+      npy_of("|u1", "(5,)", four),  // more than there is
+      npy_of("|u1", "(3,)", four),  // less
       npy_of("|u1", "(999999999999999999, 999999999999999999)", four),
-      npy_of("|u1", "(99999999999999999999,)", four),        // no int64
+      npy_of("|u1", "(99999999999999999999,)", four),  // no int64
       npy_of("|u1", "(-4,)", four),
       npy_of("|u1", "(0,)", ""),
       npy_of("|u1", "()", "x"),
@@ -147,12 +151,13 @@ TEST(RawImage, TakesAFirstSampleThatLooksLikeABlank) {
 }
 
 TEST(RawImage, RefusesPnmHeadersThatLie) {
-  for (const std::string& file : {std::string("P5"), std::string("P5 "), std::string("P5 2"), std::string("P5 2 2 255"),
-                                  std::string("P5 2 2 255\nabc"), std::string("P5 2 2 255\nabcde"), std::string("P5 0 2 255\n"),
-                                  std::string("P5 2 2 0\nabcd"), std::string("P5 2 2 65536\nabcdabcd"), std::string("P5 -2 2 255\nabcd"),
-                                  std::string("P6 99999999999999999999 1 255\nabc"), std::string("P6 1000000000 1000000000 255\nabc"),
-                                  std::string("P5X2 2 255\nabcd"), std::string("P4 2 2\nab"), std::string("P5 #") + std::string(100'000, '#'),
-                                  std::string()}) {
+  for (const std::string& file :
+       {std::string("P5"), std::string("P5 "), std::string("P5 2"), std::string("P5 2 2 255"),
+        std::string("P5 2 2 255\nabc"), std::string("P5 2 2 255\nabcde"), std::string("P5 0 2 255\n"),
+        std::string("P5 2 2 0\nabcd"), std::string("P5 2 2 65536\nabcdabcd"), std::string("P5 -2 2 255\nabcd"),
+        std::string("P6 99999999999999999999 1 255\nabc"), std::string("P6 1000000000 1000000000 255\nabc"),
+        std::string("P5X2 2 255\nabcd"), std::string("P4 2 2\nab"), std::string("P5 #") + std::string(100'000, '#'),
+        std::string()}) {
     const auto outcome = read(file);
     ASSERT_FALSE(outcome.has_value()) << file.substr(0, 40);
     EXPECT_EQ(outcome.error().code, Errc::bad_picture);
@@ -166,8 +171,9 @@ TEST(RawImage, ChecksTheTensorsName) {
 
 TEST(RawImage, SurvivesDamage) {
   std::mt19937_64 random(1);
-  for (const std::string& seed : {npy_of("<u2", "(2, 3)", "abcdefghijkl"), npy_of(">f8", "(1, 2, 1, 1)", std::string(16, 'x'), 2),
-                                  std::string("P6\n# c\n2 2\n65535\n") + std::string(24, 'x')}) {
+  for (const std::string& seed :
+       {npy_of("<u2", "(2, 3)", "abcdefghijkl"), npy_of(">f8", "(1, 2, 1, 1)", std::string(16, 'x'), 2),
+        std::string("P6\n# c\n2 2\n65535\n") + std::string(24, 'x')}) {
     const ByteView view = view_of(seed);
     for (int round = 0; round < 3000; ++round) {
       const Bytes file = mutated(random, Bytes(view.begin(), view.end()));

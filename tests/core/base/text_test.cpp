@@ -11,7 +11,8 @@ TEST(Names, AllowsWhatTheRuleSays) {
 }
 
 TEST(Names, RefusesAllElse) {
-  for (const char* bad : {"", ".", "..", "a..b", "-a", "_a", ".a", "a/b", "a b", "a\n", "ä", "a\\b", "a:b", "../etc/passwd"}) {
+  for (const char* bad :
+       {"", ".", "..", "a..b", "-a", "_a", ".a", "a/b", "a b", "a\n", "ä", "a\\b", "a:b", "../etc/passwd"}) {
     EXPECT_FALSE(is_name(bad)) << bad;
   }
   EXPECT_FALSE(is_name(std::string(65, 'a')));
@@ -28,17 +29,18 @@ TEST(Names, QuotesABadOneEscapedAndCut) {
 }
 
 TEST(Escaped, KeepsPlainTextAndWellFormedUtf8) {
-  EXPECT_EQ(escaped("plain text, Käse \xE2\x82\xAC \xF0\x9F\x90\x84"), "plain text, Käse \xE2\x82\xAC \xF0\x9F\x90\x84");
+  EXPECT_EQ(escaped("plain text, Käse \xE2\x82\xAC \xF0\x9F\x90\x84"),
+            "plain text, Käse \xE2\x82\xAC \xF0\x9F\x90\x84");
 }
 
 TEST(Escaped, MakesOneLineOfControlBytesAndBrokenUtf8) {
   EXPECT_EQ(escaped("a\nb\r\x1b[2J\x7f"), "a\\x0ab\\x0d\\x1b[2J\\x7f");
   EXPECT_EQ(escaped("back\\slash"), "back\\\\slash");
   EXPECT_EQ(escaped("\xFF\xC3"), "\\xff\\xc3");
-  EXPECT_EQ(escaped("\xC2\x85"), "\\xc2\\x85");              // NEL
-  EXPECT_EQ(escaped("\xE2\x80\xA8"), "\\xe2\\x80\\xa8");      // line separator
-  EXPECT_EQ(escaped("\xED\xA0\x80"), "\\xed\\xa0\\x80");      // a surrogate
-  EXPECT_EQ(escaped("\xC0\xAF"), "\\xc0\\xaf");              // overlong
+  EXPECT_EQ(escaped("\xC2\x85"), "\\xc2\\x85");           // NEL
+  EXPECT_EQ(escaped("\xE2\x80\xA8"), "\\xe2\\x80\\xa8");  // line separator
+  EXPECT_EQ(escaped("\xED\xA0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(escaped("\xC0\xAF"), "\\xc0\\xaf");           // overlong
 }
 
 TEST(Escaped, CutsAtTheLimit) {
@@ -48,7 +50,8 @@ TEST(Escaped, CutsAtTheLimit) {
 
 TEST(Utf8, TellsWellFormedFromBroken) {
   EXPECT_TRUE(is_utf8("abc \xC3\xA4 \xF4\x8F\xBF\xBF"));
-  for (const char* bad : {"\x80", "\xC3", "\xC1\x81", "\xE0\x80\x80", "\xED\xBF\xBF", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80"}) {
+  for (const char* bad :
+       {"\x80", "\xC3", "\xC1\x81", "\xE0\x80\x80", "\xED\xBF\xBF", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80"}) {
     EXPECT_FALSE(is_utf8(bad));
   }
 }

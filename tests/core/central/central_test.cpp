@@ -45,7 +45,8 @@ class CentralEndToEnd : public CentralTest {
     return client;
   }
   static asio::awaitable<void> node_up(CentralEndToEnd* self, std::shared_ptr<Client> client, wire::NodeReport report) {
-    Outcome<void> sealed = co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
+    Outcome<void> sealed =
+        co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
     EXPECT_TRUE(sealed);
     Outcome<std::string> welcome = co_await Client::login(client, "node", "", self->node_keys_);
     EXPECT_TRUE(welcome);
@@ -55,7 +56,8 @@ class CentralEndToEnd : public CentralTest {
   }
   static asio::awaitable<void> ask(CentralEndToEnd* self, std::shared_ptr<Client> client, std::string task,
                                    std::shared_ptr<Outcome<wire::Located>> into) {
-    Outcome<void> sealed = co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
+    Outcome<void> sealed =
+        co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
     EXPECT_TRUE(sealed);
     Outcome<std::string> welcome = co_await Client::login(client, "device", "maria", self->device_keys_);
     if (!welcome) {
@@ -71,11 +73,13 @@ class CentralEndToEnd : public CentralTest {
   }
   static asio::awaitable<void> try_enrol(CentralEndToEnd* self, std::shared_ptr<Client> client, std::string user,
                                          std::string password, std::shared_ptr<Outcome<std::string>> into) {
-    Outcome<void> sealed = co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
+    Outcome<void> sealed =
+        co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
     EXPECT_TRUE(sealed);
     *into = co_await Client::enrol(client, std::move(user), std::move(password), "cam", self->device_keys_);
   }
-  Outcome<std::string> enrol(const std::string& user, const std::string& password, std::shared_ptr<Client> client = new_client()) {
+  Outcome<std::string> enrol(const std::string& user, const std::string& password,
+                             std::shared_ptr<Client> client = new_client()) {
     auto answer = std::make_shared<Outcome<std::string>>(Error{});
     EXPECT_TRUE(drive(io_, try_enrol(this, client, user, password, answer)));
     return *answer;
@@ -106,7 +110,8 @@ TEST_F(CentralEndToEnd, ADeviceEnrolsLogsInAndGetsTheNodeWithATicketThatTheNodeA
 
   // To the very end: central's end mark, then ours.
   auto end = std::make_shared<Outcome<std::string>>(Error{});
-  const auto hear_end = [](std::shared_ptr<Client> from, std::shared_ptr<Outcome<std::string>> into) -> asio::awaitable<void> {
+  const auto hear_end = [](std::shared_ptr<Client> from,
+                           std::shared_ptr<Outcome<std::string>> into) -> asio::awaitable<void> {
     *into = co_await Client::hear(from, FrameType::hello_ok);
   };
   ASSERT_TRUE(drive(io_, hear_end(client, end)));
@@ -186,7 +191,8 @@ TEST_F(CentralEndToEnd, ANodeWhoseConnectionEndsIsNotOffered) {
 
 TEST_F(CentralEndToEnd, AClientThatPinnedAnotherKeyNoticesBeforeItSaysAnything) {
   auto result = std::make_shared<Outcome<void>>(done());
-  const auto dial = [](asio::io_context& io, std::string url, std::shared_ptr<Outcome<void>> into) -> asio::awaitable<void> {
+  const auto dial = [](asio::io_context& io, std::string url,
+                       std::shared_ptr<Outcome<void>> into) -> asio::awaitable<void> {
     auto client = new_client();
     *into = co_await Client::connect(io, client, url, link::make_channel_keys().public_key);
   };
@@ -210,7 +216,8 @@ TEST_F(CentralEndToEnd, GarbageTlsAndHttpAreClosedAndTheNextDeviceIsServed) {
   } else {
     std::printf("NOT RUN: the samples of foreign protocols are not there (%s)\n", cases.c_str());
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(closes_on(io_, central_->url(), inputs[i])) << "input " << i;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_TRUE(closes_on(io_, central_->url(), inputs[i])) << "input " << i;
   EXPECT_EQ(counter("handshakes_failed"), inputs.size());
   EXPECT_TRUE(locate("read-text"));
 }
@@ -219,7 +226,8 @@ TEST_F(CentralEndToEnd, AFirstFrameThatIsTooLargeIsRefusedWithAReason) {
   auto answer = std::make_shared<Outcome<std::string>>(Error{});
   const auto talk = [](CentralEndToEnd* self, std::shared_ptr<Outcome<std::string>> into) -> asio::awaitable<void> {
     auto client = new_client();
-    Outcome<void> sealed = co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
+    Outcome<void> sealed =
+        co_await Client::connect(self->io_, client, self->central_->url(), self->central_->channel_key());
     EXPECT_TRUE(sealed);
     std::string json = "{\"user\":\"" + std::string(50'000, 'x') + "\"}";
     Outcome<void> sent = co_await Client::say(client, FrameType::hello, std::move(json));
@@ -296,12 +304,14 @@ TEST_F(FewConnections, OneTooManyIsClosedAtOnceAndThereIsRoomAgainLater) {
   const int held = LoopbackTransport::dial(central_->url());
   const Instant deadline = after(Clock::now(), seconds{20});
   io_.restart();
-  while (central_->status().at("connections").to_number<int>() < 2 && Clock::now() < deadline) io_.run_one_for(milliseconds{100});
+  while (central_->status().at("connections").to_number<int>() < 2 && Clock::now() < deadline)
+    io_.run_one_for(milliseconds{100});
   EXPECT_TRUE(closes_on(io_, central_->url(), ""));
   EXPECT_EQ(counter("refused"), 1U);
   ::close(held);
   io_.restart();
-  while (central_->status().at("connections").to_number<int>() > 1 && Clock::now() < deadline) io_.run_one_for(milliseconds{100});
+  while (central_->status().at("connections").to_number<int>() > 1 && Clock::now() < deadline)
+    io_.run_one_for(milliseconds{100});
   EXPECT_TRUE(locate("read-text"));
 }
 

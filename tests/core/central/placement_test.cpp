@@ -78,7 +78,8 @@ TEST_F(PlacementTest, SaysWhichModelHasNoReadyWorkerAndWhere) {
   add("a", report_of("a", "read-text", 0));
   const auto refused = place("read-text");
   EXPECT_EQ(refused.error().code, Errc::no_node);
-  EXPECT_NE(refused.error().detail.find("a: model 'reader@4' has no ready worker"), std::string::npos) << refused.error().detail;
+  EXPECT_NE(refused.error().detail.find("a: model 'reader@4' has no ready worker"), std::string::npos)
+      << refused.error().detail;
   EXPECT_EQ(place("configured").error().code, Errc::no_node);
 }
 
@@ -113,7 +114,8 @@ TEST_F(PlacementTest, ALaterLoginDisplacesAnEarlierOneOfTheSameNode) {
 class BadBalancer : public plugin::Balancer {
  public:
   explicit BadBalancer(bool throws) : throws_(throws) {}
-  Outcome<plugin::CandidateId> pick(const plugin::RequestView&, std::span<const plugin::CandidateView>, Instant) override {
+  Outcome<plugin::CandidateId> pick(const plugin::RequestView&, std::span<const plugin::CandidateView>,
+                                    Instant) override {
     if (throws_) throw std::runtime_error("oops");
     return plugin::CandidateId{4711};
   }

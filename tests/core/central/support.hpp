@@ -1,13 +1,13 @@
 // support.hpp: what central's tests share: a loopback transport, a server on the test's own loop, and small clients.
 #pragma once
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
 
 #include <cerrno>
 #include <memory>
@@ -128,7 +128,7 @@ inline bool drive(asio::io_context& io, asio::awaitable<void> work) {
 /// A sealed connection to central, and what travelled on it.
 struct Client {
   std::shared_ptr<FrameStream> stream;
-  Error last;                 // of the last answer that was an error
+  Error last;  // of the last answer that was an error
   std::uint32_t retry_after_ms = 0;
 
   static asio::awaitable<Outcome<void>> connect(asio::io_context& io, std::shared_ptr<Client> self, std::string url,
@@ -158,7 +158,8 @@ struct Client {
     if (!frame) co_return frame.error();
     if (frame.value().header.type == type) co_return frame.value().json;
     Outcome<wire::ErrorMessage> message = wire::parse<wire::ErrorMessage>(frame.value().json);
-    if (frame.value().header.type != wire::FrameType::error || !message) co_return Error{Errc::bad_frame, "another frame"};
+    if (frame.value().header.type != wire::FrameType::error || !message)
+      co_return Error{Errc::bad_frame, "another frame"};
     self->retry_after_ms = message.value().retry_after_ms;
     self->last = wire::to_error(message.value());
     co_return self->last;
@@ -178,8 +179,9 @@ struct Client {
     co_return answer;
   }
 
-  static asio::awaitable<Outcome<std::string>> enrol(std::shared_ptr<Client> self, std::string user, std::string password,
-                                                     std::string device, const link::SigningKeys& keys) {
+  static asio::awaitable<Outcome<std::string>> enrol(std::shared_ptr<Client> self, std::string user,
+                                                     std::string password, std::string device,
+                                                     const link::SigningKeys& keys) {
     wire::Enrol enrol;
     enrol.user = std::move(user);
     enrol.password = std::move(password);
@@ -192,7 +194,8 @@ struct Client {
     co_return answer;
   }
 
-  static asio::awaitable<Outcome<wire::Located>> locate(std::shared_ptr<Client> self, std::string task, RequestId request = {}) {
+  static asio::awaitable<Outcome<wire::Located>> locate(std::shared_ptr<Client> self, std::string task,
+                                                        RequestId request = {}) {
     wire::Locate asked;
     asked.task = std::move(task);
     std::string text = wire::to_json(asked);
@@ -213,7 +216,9 @@ struct Client {
   }
 };
 
-inline std::shared_ptr<Client> new_client() { return std::make_shared<Client>(); }
+inline std::shared_ptr<Client> new_client() {
+  return std::make_shared<Client>();
+}
 
 /// A central on 127.0.0.1 with one user ("maria") and one registered node ("barn").
 class CentralTest : public ::testing::Test {

@@ -6,7 +6,8 @@ namespace gearbox::cli {
 namespace {
 
 TEST(RunProgram, KeepsExitCodeAndTheEndOfTheOutput) {
-  const auto end = run_program({"/bin/sh", "-c", "yes | head -c 20000; echo; echo last >&2; exit 7"}, milliseconds(10000));
+  const auto end =
+      run_program({"/bin/sh", "-c", "yes | head -c 20000; echo; echo last >&2; exit 7"}, milliseconds(10000));
   ASSERT_TRUE(end);
   EXPECT_EQ(end.value().exit_code, 7);
   EXPECT_LE(end.value().output.size(), 4096U);

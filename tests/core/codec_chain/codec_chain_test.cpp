@@ -18,9 +18,15 @@ using test::random_bytes;
 using wire::DType;
 using wire::TensorSpec;
 
-NamedCodec zstd() { return {"zstd", std::shared_ptr<plugin::Codec>(codec::ZstdCodec::create({}).value())}; }
-NamedCodec delta() { return {"image_delta", std::shared_ptr<plugin::Codec>(codec::ImageDelta::create().value())}; }
-NamedCodec jpeg() { return {"jpeg", std::shared_ptr<plugin::Codec>(codec::JpegCodec::create(90).value())}; }
+NamedCodec zstd() {
+  return {"zstd", std::shared_ptr<plugin::Codec>(codec::ZstdCodec::create({}).value())};
+}
+NamedCodec delta() {
+  return {"image_delta", std::shared_ptr<plugin::Codec>(codec::ImageDelta::create().value())};
+}
+NamedCodec jpeg() {
+  return {"jpeg", std::shared_ptr<plugin::Codec>(codec::JpegCodec::create(90).value())};
+}
 
 TensorSpec spec_of(DType type, std::vector<std::int64_t> shape) {
   TensorSpec spec{"image", type, std::move(shape), 0};
@@ -31,7 +37,8 @@ TensorSpec spec_of(DType type, std::vector<std::int64_t> shape) {
 Bytes picture(const TensorSpec& spec) {
   std::mt19937_64 random(1);
   const auto channels = spec.shape.size() == 3 ? static_cast<std::uint32_t>(spec.shape[2]) : 1;
-  return natural(random, {spec.dtype, static_cast<std::uint32_t>(spec.shape[0]), static_cast<std::uint32_t>(spec.shape[1]), channels});
+  return natural(random, {spec.dtype, static_cast<std::uint32_t>(spec.shape[0]),
+                          static_cast<std::uint32_t>(spec.shape[1]), channels});
 }
 
 std::vector<Bytes> encode_all(CodecChain& chain, const Bytes& plain) {
@@ -134,7 +141,8 @@ TEST(CodecChain, GivesBackPicturesOfOddSizes) {
     const TensorSpec spec = spec_of(DType::uint8, shape);
     expect_round_trip(spec, picture(spec), {delta(), zstd()});
   }
-  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{480, 640}, {481, 639}, {3, 1}, {479, 641, 1}}) {
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{480, 640}, {481, 639}, {3, 1}, {479, 641, 1}}) {
     const TensorSpec spec = spec_of(DType::uint16, shape);
     expect_round_trip(spec, picture(spec), {delta(), zstd()});
   }
@@ -145,7 +153,8 @@ TEST(CodecChain, GivesBackNoiseAndTensorsThatAreNoPictures) {
   for (const TensorSpec& spec : {spec_of(DType::uint8, {300, 500, 3}), spec_of(DType::uint16, {300, 500})}) {
     expect_round_trip(spec, random_bytes(random, spec.bytes), {delta(), zstd()});
   }
-  for (const TensorSpec& spec : {spec_of(DType::fp32, {1, 3, 224, 224}), spec_of(DType::uint8, {1'000'000}), spec_of(DType::int64, {5})}) {
+  for (const TensorSpec& spec :
+       {spec_of(DType::fp32, {1, 3, 224, 224}), spec_of(DType::uint8, {1'000'000}), spec_of(DType::int64, {5})}) {
     expect_round_trip(spec, random_bytes(random, spec.bytes), {zstd()});
   }
 }
@@ -169,7 +178,8 @@ TEST(CodecChain, CodesAWholePictureAsJpegBands) {
   Bytes back(plain.size());
   for (std::size_t i = 0; i < tiles.size(); ++i) ASSERT_TRUE(chain.decode(i, tiles[i], back).has_value());
   double error = 0;
-  for (std::size_t i = 0; i < plain.size(); ++i) error += std::abs(std::to_integer<int>(plain[i]) - std::to_integer<int>(back[i]));
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    error += std::abs(std::to_integer<int>(plain[i]) - std::to_integer<int>(back[i]));
   EXPECT_LT(error / static_cast<double>(plain.size()), 6);
 }
 
@@ -206,7 +216,8 @@ TEST(CodecChain, StopsABombAtTheTilesSizeAndNamesThePlace) {
       const auto decoded = chain.decode(1, test::read_file(cases / name), back);
       ASSERT_FALSE(decoded.has_value());
       EXPECT_EQ(decoded.error().code, Errc::corrupt_data);
-      EXPECT_NE(decoded.error().detail.find("tensor 'image', tile 1 of 2, codec zstd"), std::string::npos) << decoded.error().detail;
+      EXPECT_NE(decoded.error().detail.find("tensor 'image', tile 1 of 2, codec zstd"), std::string::npos)
+          << decoded.error().detail;
     }
   }
 }

@@ -32,7 +32,8 @@ inline constexpr const char* kTask =
     "summary = \"reads text\"\n"
     "[[input]]\nname = \"image\"\ndtype = \"UINT8\"\nshape = [-1, -1, 3]\n"
     "[[step]]\nname = \"detect\"\nmodel = \"detect\"\n[step.inputs]\nimage = \"request.image\"\n"
-    "[[step]]\nname = \"read\"\nmodel = \"read\"\nversion = \"2\"\nfor_each = \"crop\"\n[step.inputs]\ncrop = \"detect.crops\"\n"
+    "[[step]]\nname = \"read\"\nmodel = \"read\"\nversion = \"2\"\nfor_each = \"crop\"\n[step.inputs]\ncrop = "
+    "\"detect.crops\"\n"
     "[result]\ntext = \"read.text\"\ncount = \"detect.count\"\n";
 
 class ConfigFolder : public ::testing::Test {

@@ -126,32 +126,44 @@ TEST_P(BadMainFile, IsRefusedAsAWhole) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, BadMainFile,
     ::testing::Values(
-        BadMain{"UnknownKey", "[central]\nlisen = \"tcp://a:1\"\n", "gearbox.toml:14:1: central.lisen: unknown key; did you mean 'listen'?"},
+        BadMain{"UnknownKey", "[central]\nlisen = \"tcp://a:1\"\n",
+                "gearbox.toml:14:1: central.lisen: unknown key; did you mean 'listen'?"},
         BadMain{"UnknownTable", "[centrl]\n", "centrl: unknown key; did you mean 'central'?"},
-        BadMain{"UnknownKeyOfLimits", "[node.limits]\nmax_upload = 3\n", "node.limits.max_upload: unknown key; did you mean 'max_upload_mb'?"},
-        BadMain{"PortOutOfRange", "[node]\nlisten = \"tcp://127.0.0.1:65616\"\n", "port 65616 is out of range (0 to 65535)"},
-        BadMain{"PortThatWouldWrap", "[node]\nlisten = \"tcp://127.0.0.1:4294975376\"\n", "port 4294975376 is out of range"},
+        BadMain{"UnknownKeyOfLimits", "[node.limits]\nmax_upload = 3\n",
+                "node.limits.max_upload: unknown key; did you mean 'max_upload_mb'?"},
+        BadMain{"PortOutOfRange", "[node]\nlisten = \"tcp://127.0.0.1:65616\"\n",
+                "port 65616 is out of range (0 to 65535)"},
+        BadMain{"PortThatWouldWrap", "[node]\nlisten = \"tcp://127.0.0.1:4294975376\"\n",
+                "port 4294975376 is out of range"},
         BadMain{"NegativePort", "[node]\nlisten = \"tcp://127.0.0.1:-1\"\n", "has a port that is no number"},
         BadMain{"NoPort", "[node]\nlisten = \"tcp://127.0.0.1\"\n", "has no port"},
         BadMain{"DialPortZero", "[node]\nadvertise = \"tcp://127.0.0.1:0\"\n", "port 0 is out of range (1 to 65535)"},
         BadMain{"NoUrl", "[node]\nlisten = \"127.0.0.1:1\"\n", "is no URL"},
         BadMain{"BareIpv6", "[node]\nlisten = \"tcp://::1:5\"\n", "outside of brackets"},
-        BadMain{"WrongType", "[node]\nspin_us = \"20\"\n", "node.spin_us: expected an integer (0 to 10000), got a text"},
+        BadMain{"WrongType", "[node]\nspin_us = \"20\"\n",
+                "node.spin_us: expected an integer (0 to 10000), got a text"},
         BadMain{"FloatForInteger", "[node]\nspin_us = 20.0\n", "got a number with a fraction"},
         BadMain{"ZeroConnections", "[central]\nmax_connections = 0\n", "0 is out of range (1 to 1000000)"},
-        BadMain{"NegativeWorkers", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ncount = -1\n", "worker[2].count: -1 is out of range (0 to 64)"},
-        BadMain{"ABillionWorkers", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ncount = 1000000000\n", "1000000000 is out of range"},
-        BadMain{"UnknownModel", "[[worker]]\nmodel = \"detct\"\nenv = \"py\"\n", "has a model called 'detct'; did you mean 'detect'?"},
-        BadMain{"UnknownVersion", "[[worker]]\nmodel = \"detect\"\nversion = \"9\"\nenv = \"py\"\n", "has no version '9'; there is 1"},
-        BadMain{"UnknownEnv", "[[worker]]\nmodel = \"detect\"\nenv = \"pi\"\n", "there is no [env.pi]; did you mean 'py'?"},
+        BadMain{"NegativeWorkers", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ncount = -1\n",
+                "worker[2].count: -1 is out of range (0 to 64)"},
+        BadMain{"ABillionWorkers", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ncount = 1000000000\n",
+                "1000000000 is out of range"},
+        BadMain{"UnknownModel", "[[worker]]\nmodel = \"detct\"\nenv = \"py\"\n",
+                "has a model called 'detct'; did you mean 'detect'?"},
+        BadMain{"UnknownVersion", "[[worker]]\nmodel = \"detect\"\nversion = \"9\"\nenv = \"py\"\n",
+                "has no version '9'; there is 1"},
+        BadMain{"UnknownEnv", "[[worker]]\nmodel = \"detect\"\nenv = \"pi\"\n",
+                "there is no [env.pi]; did you mean 'py'?"},
         BadMain{"NoEnv", "[[worker]]\nmodel = \"detect\"\n", "worker[2]: 'env' is missing"},
         BadMain{"BadModelName", "[[worker]]\nmodel = \"../../etc/passwd\"\nenv = \"py\"\n", "is no name"},
-        BadMain{"BadDevice", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"gpu\"\n", "is no list of devices"},
+        BadMain{"BadDevice", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"gpu\"\n",
+                "is no list of devices"},
         BadMain{"UploadOverArena", "[node.limits]\nmax_upload_mb = 300\n", "must fit into input_arena_mb (256)"},
         BadMain{"ShortKey", "[node]\ncentral_key = \"00ff\"\n", "expected 64 hexadecimal digits"},
         BadMain{"EnvWithoutPython", "[env.other]\n", "env.other: 'python' is missing"},
         BadMain{"PluginKey", "[plugins]\nfoldr = \"x\"\n", "plugins.foldr: unknown key"},
-        BadMain{"PluginArray", "[plugins.x]\na = [1]\n", "plugins.x.a: expected a number, true, false or a text, got an array"},
+        BadMain{"PluginArray", "[plugins.x]\na = [1]\n",
+                "plugins.x.a: expected a number, true, false or a text, got an array"},
         BadMain{"Duplicate", "[central]\nidle_ms = 1000\nidle_ms = 2000\n", "gearbox.toml:15:"},
         BadMain{"TableForValue", "[central.listen]\n", "central.listen: expected a text in quotes, got a table"}),
     [](const auto& one) { return std::string(one.param.name); });
@@ -206,7 +218,8 @@ TEST_F(ConfigFolder, RefusesTwoFoldersWithOneModelAndVersion) {
 TEST_F(ConfigFolder, RefusesAModelWhoseGrantDoesNotFitIntoTheOutputArena) {
   write("gearbox.toml", std::string(kMain) + "[node.limits]\noutput_arena_mb = 1\n");
   write("models/detect/model.toml", std::string("max_output_kb = 1025\n") + kDetect);
-  EXPECT_THAT(faults(), HasSubstr("max_output_kb of detect 1 (1025) does not fit into node.limits.output_arena_mb (1)"));
+  EXPECT_THAT(faults(),
+              HasSubstr("max_output_kb of detect 1 (1025) does not fit into node.limits.output_arena_mb (1)"));
 }
 
 TEST_F(ConfigFolder, TheDigestChangesWithEachFileAndOnlyThen) {

@@ -25,7 +25,8 @@ TEST(StateDir, MakesEachFolderForUsAlone) {
   const auto opened = open_state_dir(temp.path() / "deep/state");
   ASSERT_TRUE(opened) << opened.error().detail;
   const StateDir& dir = opened.value();
-  for (const fs::path& folder : {dir.root, dir.keys(), dir.run(), dir.logs(), dir.store(), dir.plugin_copies(), dir.envs()}) {
+  for (const fs::path& folder :
+       {dir.root, dir.keys(), dir.run(), dir.logs(), dir.store(), dir.plugin_copies(), dir.envs()}) {
     EXPECT_EQ(mode_of(folder), 0700U) << folder;
   }
   EXPECT_TRUE(open_state_dir(temp.path() / "deep/state")) << "a second time";

@@ -24,7 +24,7 @@ TEST_F(ConfigFolder, ReadsATasksGraph) {
 
 struct BadTask {
   const char* name;
-  const char* from;    // in a task that loads
+  const char* from;  // in a task that loads
   const char* to;
   const char* expect;
 };
@@ -39,26 +39,35 @@ TEST_P(BadTaskFile, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, BadTaskFile,
     ::testing::Values(
-        BadTask{"UnknownModel", "model = \"detect\"", "model = \"detekt\"", "has a model called 'detekt'; did you mean 'detect'?"},
-        BadTask{"UnknownVersion", "version = \"2\"", "version = \"3\"", "step[1].version: model 'read' has no version '3'"},
-        BadTask{"UnknownSource", "request.image", "request.imag", "neither an input of the task nor an output of an earlier step; did you mean 'request.image'?"},
+        BadTask{"UnknownModel", "model = \"detect\"", "model = \"detekt\"",
+                "has a model called 'detekt'; did you mean 'detect'?"},
+        BadTask{"UnknownVersion", "version = \"2\"", "version = \"3\"",
+                "step[1].version: model 'read' has no version '3'"},
+        BadTask{"UnknownSource", "request.image", "request.imag",
+                "neither an input of the task nor an output of an earlier step; did you mean 'request.image'?"},
         BadTask{"SourceOfALaterStep", "request.image", "read.text", "'read.text' is neither"},
         BadTask{"SourceOfItself", "detect.crops", "read.text", "'read.text' is neither"},
         BadTask{"NoSource", "\"request.image\"", "\"image\"", "'image' is no source"},
-        BadTask{"ForEachOfASingleTensor", "crop = \"detect.crops\"", "crop = \"request.image\"", "for_each needs a list"},
+        BadTask{"ForEachOfASingleTensor", "crop = \"detect.crops\"", "crop = \"request.image\"",
+                "for_each needs a list"},
         BadTask{"AListWithoutForEach", "for_each = \"crop\"\n", "", "give it to the step with for_each = \"crop\""},
-        BadTask{"ForEachOfNoInput", "for_each = \"crop\"", "for_each = \"crops\"", "for_each: 'crops' is none of the step's inputs"},
+        BadTask{"ForEachOfNoInput", "for_each = \"crop\"", "for_each = \"crops\"",
+                "for_each: 'crops' is none of the step's inputs"},
         BadTask{"InputNotFed", "image = \"request.image\"", "", "input 'image' of model 'detect' is not fed"},
-        BadTask{"InputThatTheModelHasNot", "image = \"request.image\"", "image = \"request.image\"\nimg = \"request.image\"", "has no such input; did you mean 'image'?"},
-        BadTask{"TypesThatDoNotMeet", "dtype = \"UINT8\"", "dtype = \"FP32\"", "the model takes UINT8 [-1, -1, 3], the source gives FP32 [-1, -1, 3]"},
-        BadTask{"ShapesThatDoNotMeet", "shape = [-1, -1, 3]", "shape = [-1, -1, 4]", "the source gives UINT8 [-1, -1, 4]"},
+        BadTask{"InputThatTheModelHasNot", "image = \"request.image\"",
+                "image = \"request.image\"\nimg = \"request.image\"", "has no such input; did you mean 'image'?"},
+        BadTask{"TypesThatDoNotMeet", "dtype = \"UINT8\"", "dtype = \"FP32\"",
+                "the model takes UINT8 [-1, -1, 3], the source gives FP32 [-1, -1, 3]"},
+        BadTask{"ShapesThatDoNotMeet", "shape = [-1, -1, 3]", "shape = [-1, -1, 4]",
+                "the source gives UINT8 [-1, -1, 4]"},
         BadTask{"RanksThatDoNotMeet", "shape = [-1, -1, 3]", "shape = [-1, -1]", "the source gives UINT8 [-1, -1]"},
         BadTask{"StepNameTwice", "name = \"read\"", "name = \"detect\"", "step[1].name: 'detect' is there twice"},
         BadTask{"StepCalledRequest", "name = \"detect\"", "name = \"request\"", "choose another name"},
         BadTask{"ResultFromNowhere", "\"read.text\"", "\"read.texts\"", "result.text: 'read.texts' is neither"},
         BadTask{"NoResult", "[result]\ntext = \"read.text\"\ncount = \"detect.count\"\n", "", "'result' is missing"},
         BadTask{"EmptyResult", "text = \"read.text\"\ncount = \"detect.count\"\n", "", "result: is empty"},
-        BadTask{"OtherName", "summary", "name = \"other\"\nsummary", "'other' must be the file's name without .toml, 'read-text'"},
+        BadTask{"OtherName", "summary", "name = \"other\"\nsummary",
+                "'other' must be the file's name without .toml, 'read-text'"},
         BadTask{"NegativeDeadline", "summary", "deadline_ms = -1\nsummary", "-1 is out of range"},
         BadTask{"UnknownKeyOfAStep", "for_each", "foreach", "step[1].foreach: unknown key; did you mean 'for_each'?"}),
     [](const auto& one) { return std::string(one.param.name); });
@@ -71,12 +80,15 @@ TEST_F(ConfigFolder, RefusesATaskFileWhoseNameIsNone) {
 TEST_F(ConfigFolder, AStepWithForEachGivesLists) {
   // read.text comes from a scattered step, so a second step may scatter it again.
   write("models/say/model.toml",
-        "name = \"say\"\nversion = \"1\"\n[[input]]\nname = \"t\"\ndtype = \"BYTES\"\nshape = [1]\n[[output]]\nname = \"s\"\ndtype = \"FP32\"\n");
+        "name = \"say\"\nversion = \"1\"\n[[input]]\nname = \"t\"\ndtype = \"BYTES\"\nshape = [1]\n[[output]]\nname = "
+        "\"s\"\ndtype = \"FP32\"\n");
   write("models/say/model.py", "");
-  const std::string step = "[[step]]\nname = \"say\"\nmodel = \"say\"\nfor_each = \"t\"\n[step.inputs]\nt = \"read.text\"\n[result]\n";
+  const std::string step =
+      "[[step]]\nname = \"say\"\nmodel = \"say\"\nfor_each = \"t\"\n[step.inputs]\nt = \"read.text\"\n[result]\n";
   write_changed("tasks/read-text.toml", kTask, "[result]\n", step);
   EXPECT_EQ(faults(), "");
-  write_changed("tasks/read-text.toml", kTask, "[result]\n", "[[step]]\nname = \"say\"\nmodel = \"say\"\n[step.inputs]\nt = \"read.text\"\n[result]\n");
+  write_changed("tasks/read-text.toml", kTask, "[result]\n",
+                "[[step]]\nname = \"say\"\nmodel = \"say\"\n[step.inputs]\nt = \"read.text\"\n[result]\n");
   EXPECT_THAT(faults(), HasSubstr("is a list"));
 }
 

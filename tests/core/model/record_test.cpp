@@ -86,8 +86,10 @@ TEST_F(ModelFolder, ReadsEveryKey) {
 }
 
 TEST_F(ModelFolder, TheProbesShapeHasOneForEachOpenDimension) {
-  write("name = 'm'\nversion = '1'\n[[input]]\nname = 'a'\ndtype = 'FP32'\nshape = [-1, 4]\n[[input]]\nname = 'b'\ndtype = 'ANY'\n"
-        "[[output]]\nname = 'o'\ndtype = 'FP32'\n");
+  write(
+      "name = 'm'\nversion = '1'\n[[input]]\nname = 'a'\ndtype = 'FP32'\nshape = [-1, 4]\n[[input]]\nname = 'b'\ndtype "
+      "= 'ANY'\n"
+      "[[output]]\nname = 'o'\ndtype = 'FP32'\n");
   const auto read = read_record(temp_.path());
   ASSERT_TRUE(read) << read.error().detail;
   EXPECT_EQ(read.value().inputs[0].probe_shape, (std::vector<std::int64_t>{1, 4}));
@@ -106,7 +108,9 @@ TEST_F(ModelFolder, TheDigestChangesWithTheRecordAndWithTheModelsCode) {
 }
 
 TEST_F(ModelFolder, TellsAllFaultsOfOneFileAtOnce) {
-  write("name = '../m'\nversion = 1\nmax_batch = 0\nthreds = 2\n[[input]]\nname = 'a'\ndtype = 'FLOAT'\nshape = [-2]\n[[output]]\nname = 'o'\ndtype = 'FP32'\n");
+  write(
+      "name = '../m'\nversion = 1\nmax_batch = 0\nthreds = 2\n[[input]]\nname = 'a'\ndtype = 'FLOAT'\nshape = "
+      "[-2]\n[[output]]\nname = 'o'\ndtype = 'FP32'\n");
   const std::string text = fault();
   EXPECT_THAT(text, HasSubstr("model.toml:1:8: name: '../m' is no name"));
   EXPECT_THAT(text, HasSubstr("model.toml:2:11: version: expected a text in quotes, got an integer"));
@@ -127,15 +131,19 @@ TEST_F(ModelFolder, TheModelFileCannotLieOutsideTheFolder) {
 }
 
 TEST_F(ModelFolder, RefusesTensorsOfOneNameAndProbesThatDoNotFit) {
-  write("name = 'm'\nversion = '1'\n[[input]]\nname = 'a'\ndtype = 'FP32'\nshape = [4]\nprobe_shape = [5]\n[[input]]\nname = 'a'\ndtype = 'FP32'\n"
-        "[[output]]\nname = 'o'\ndtype = 'FP32'\n");
+  write(
+      "name = 'm'\nversion = '1'\n[[input]]\nname = 'a'\ndtype = 'FP32'\nshape = [4]\nprobe_shape = "
+      "[5]\n[[input]]\nname = 'a'\ndtype = 'FP32'\n"
+      "[[output]]\nname = 'o'\ndtype = 'FP32'\n");
   const std::string text = fault();
   EXPECT_THAT(text, HasSubstr("'a' is there twice"));
   EXPECT_THAT(text, HasSubstr("[5] does not fit shape [4]"));
 }
 
 TEST_F(ModelFolder, RefusesAProbeThatWouldBeHuge) {
-  write("name = 'm'\nversion = '1'\n[[input]]\nname = 'a'\ndtype = 'FP32'\nshape = [100000, 100000]\n[[output]]\nname = 'o'\ndtype = 'FP32'\n");
+  write(
+      "name = 'm'\nversion = '1'\n[[input]]\nname = 'a'\ndtype = 'FP32'\nshape = [100000, 100000]\n[[output]]\nname = "
+      "'o'\ndtype = 'FP32'\n");
   EXPECT_THAT(fault(), HasSubstr("give a smaller probe_shape"));
 }
 
@@ -148,7 +156,8 @@ TEST(CheckFits, NamesTensorExpectedAndGiven) {
   declared.name = "image";
   declared.shape = {-1, -1, 3};
   EXPECT_TRUE(check_fits(declared, {.name = "image", .dtype = wire::DType::uint8, .shape = {2, 5, 3}, .bytes = 30}));
-  const auto wrong = check_fits(declared, {.name = "image", .dtype = wire::DType::uint16, .shape = {2, 5}, .bytes = 20});
+  const auto wrong =
+      check_fits(declared, {.name = "image", .dtype = wire::DType::uint16, .shape = {2, 5}, .bytes = 20});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code, Errc::bad_input);
   EXPECT_EQ(wrong.error().detail, "tensor 'image': expected UINT8 [-1, -1, 3], got UINT16 [2, 5]");

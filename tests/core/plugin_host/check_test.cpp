@@ -21,7 +21,9 @@ class CheckInChild : public ::testing::Test {
     EXPECT_EQ(checked.error().code, Errc::bad_plugin);
     return checked.error().detail;
   }
-  std::string reason_of_content(const std::string& content) { return reason_of(write_file(temp_.path() / "p.so", content)); }
+  std::string reason_of_content(const std::string& content) {
+    return reason_of(write_file(temp_.path() / "p.so", content));
+  }
   std::string moody_with(std::string_view mood) { return patched(content_of(fixture("moody_a")), "mood:good", mood); }
   gearbox::testing::TempDir temp_;
 };
@@ -60,11 +62,17 @@ TEST_F(CheckInChild, StartUpCodeThatEndsTheProcessQuietlyIsNoSuccess) {
   EXPECT_THAT(reason_of(fixture("constructor_exits")), HasSubstr("ended its check by itself with exit code 0"));
 }
 
-TEST_F(CheckInChild, StartUpCodeThatHangsIsKilled) { EXPECT_THAT(reason_of(fixture("constructor_hangs")), HasSubstr("hangs")); }
+TEST_F(CheckInChild, StartUpCodeThatHangsIsKilled) {
+  EXPECT_THAT(reason_of(fixture("constructor_hangs")), HasSubstr("hangs"));
+}
 
-TEST_F(CheckInChild, NamesAMissingSymbol) { EXPECT_THAT(reason_of(fixture("undefined")), HasSubstr("gearbox_missing_symbol")); }
+TEST_F(CheckInChild, NamesAMissingSymbol) {
+  EXPECT_THAT(reason_of(fixture("undefined")), HasSubstr("gearbox_missing_symbol"));
+}
 
-TEST_F(CheckInChild, RefusesAnEntryThatIsNoDescriptor) { EXPECT_THAT(reason_of(fixture("blank_entry")), HasSubstr("wrong magic")); }
+TEST_F(CheckInChild, RefusesAnEntryThatIsNoDescriptor) {
+  EXPECT_THAT(reason_of(fixture("blank_entry")), HasSubstr("wrong magic"));
+}
 
 TEST_F(CheckInChild, RefusesOtherInterfaceVersions) {
   const std::string good = content_of(fixture("moody_a"));
@@ -81,7 +89,8 @@ TEST_F(CheckInChild, RefusesOtherKindsAndSizes) {
 }
 
 TEST_F(CheckInChild, RefusesAnotherAbi) {
-  EXPECT_THAT(reason_of_content(patched(content_of(fixture("moody_a")), "-cxx11abi1", "-cxx11abi0")), HasSubstr("was built for another ABI"));
+  EXPECT_THAT(reason_of_content(patched(content_of(fixture("moody_a")), "-cxx11abi1", "-cxx11abi0")),
+              HasSubstr("was built for another ABI"));
 }
 
 TEST_F(CheckInChild, RefusesAMakeThatThrowsOrGivesNothing) {
@@ -133,7 +142,8 @@ TEST_F(CheckInChild, TheChildInheritsOnlyTheStandardDescriptors) {
   const int inherited = ::open("/dev/null", O_RDONLY);  // not close-on-exec
   ASSERT_GE(inherited, 3);
   const fs::path list = temp_.path() / "list";
-  const fs::path script = write_file(temp_.path() / "checker", "#!/bin/sh\nexec ls /proc/self/fd > " + list.string() + "\n");
+  const fs::path script =
+      write_file(temp_.path() / "checker", "#!/bin/sh\nexec ls /proc/self/fd > " + list.string() + "\n");
   static_cast<void>(check_in_child(fixture("moody_a"), script));
   ::close(inherited);
   EXPECT_EQ(content_of(list), "0\n1\n2\n3\n");
@@ -146,8 +156,9 @@ TEST(CheckJson, TellsAReasonThroughTheLine) {
 }
 
 TEST(CheckJson, RefusesLinesThatAreNone) {
-  for (const char* line : {"", "x", "[]", "{}", "{\"ok\":1}", "{\"ok\":true}", "{\"ok\":true,\"name\":\"../x\",\"kind\":\"codec\"}",
-                           "{\"ok\":true,\"name\":\"x\",\"kind\":\"codec\",\"options\":[1]}"}) {
+  for (const char* line :
+       {"", "x", "[]", "{}", "{\"ok\":1}", "{\"ok\":true}", "{\"ok\":true,\"name\":\"../x\",\"kind\":\"codec\"}",
+        "{\"ok\":true,\"name\":\"x\",\"kind\":\"codec\",\"options\":[1]}"}) {
     EXPECT_FALSE(from_json_line(line)) << line;
   }
 }

@@ -16,7 +16,9 @@ std::string reason(std::string_view content) {
   return checked ? std::string() : checked.error().detail;
 }
 
-TEST(ElfCheck, TakesAWholeLibrary) { EXPECT_EQ(reason(content_of(fixture("moody_a"))), ""); }
+TEST(ElfCheck, TakesAWholeLibrary) {
+  EXPECT_EQ(reason(content_of(fixture("moody_a"))), "");
+}
 
 TEST(ElfCheck, RefusesALibraryCutAnywhere) {
   const std::string whole = content_of(fixture("moody_a"));

@@ -14,7 +14,9 @@ namespace gearbox::plugin_host {
 
 namespace fs = std::filesystem;
 
-inline fs::path fixture(const std::string& name) { return fs::path(GEARBOX_FIXTURES) / (name + ".so"); }
+inline fs::path fixture(const std::string& name) {
+  return fs::path(GEARBOX_FIXTURES) / (name + ".so");
+}
 
 inline std::string content_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);

@@ -99,7 +99,9 @@ TEST_F(Host, ABadFileIsListedWithItsReasonAndTheOthersServe) {
 
 TEST_F(Host, IgnoresTemporaryAndEditorsFiles) {
   const std::string good = content_of(fixture("moody_a"));
-  for (const char* name : {"moody.so~", ".moody.so.swp", ".moody.so", "moody.so.part", "4913", "moody.so.tmp", "#moody.so#", "README"}) drop(name, good);
+  for (const char* name :
+       {"moody.so~", ".moody.so.swp", ".moody.so", "moody.so.part", "4913", "moody.so.tmp", "#moody.so#", "README"})
+    drop(name, good);
   const auto host = open();
   ASSERT_NE(host, nullptr);
   EXPECT_TRUE(host->list().empty());
@@ -241,14 +243,16 @@ TEST_F(Host, RefusesOptionsThatThePluginDoesNotDeclare) {
   const auto host = PluginHost::open(paths_, config_);
   ASSERT_FALSE(host);
   EXPECT_EQ(host.error().code, Errc::bad_config);
-  EXPECT_THAT(host.error().detail, HasSubstr("plugins.moody.limt: the plugin has no such option; did you mean 'limit'?"));
+  EXPECT_THAT(host.error().detail,
+              HasSubstr("plugins.moody.limt: the plugin has no such option; did you mean 'limit'?"));
   EXPECT_THAT(host.error().detail, HasSubstr("plugins.moody.limit: 10 is out of range (1 to 9)"));
 }
 
 TEST_F(Host, RefusesOptionsForAPluginThatIsNotThere) {
   drop_moody("a");
   config_.options["mody"]["limit"] = std::int64_t{3};
-  EXPECT_THAT(PluginHost::open(paths_, config_).error().detail, HasSubstr("plugins.mody: no plugin is called so; did you mean 'moody'?"));
+  EXPECT_THAT(PluginHost::open(paths_, config_).error().detail,
+              HasSubstr("plugins.mody: no plugin is called so; did you mean 'moody'?"));
 }
 
 TEST_F(Host, TwoFilesWithOneNameInOneFolderAreAMistake) {

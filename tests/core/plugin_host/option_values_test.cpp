@@ -28,7 +28,8 @@ TEST(OptionValues, GivesTheDeclaredDefaults) {
 }
 
 TEST(OptionValues, TakesGivenValuesAndAWholeNumberForANumber) {
-  const auto values = OptionValues::make(kDeclared, {{"count", std::int64_t{10}}, {"share", std::int64_t{1}}, {"word", std::string("x")}});
+  const auto values = OptionValues::make(
+      kDeclared, {{"count", std::int64_t{10}}, {"share", std::int64_t{1}}, {"word", std::string("x")}});
   ASSERT_TRUE(values) << values.error().detail;
   EXPECT_EQ(values.value().integer("count").value(), 10);
   EXPECT_EQ(values.value().number("share").value(), 1.0);
@@ -40,7 +41,8 @@ TEST(OptionValues, RefusesTypesRangesAndUnknownKeys) {
   EXPECT_THAT(fault_of({{"count", 3.0}}), HasSubstr("count: expected a value of type integer"));
   EXPECT_THAT(fault_of({{"share", 1.5}}), HasSubstr("share: 1.5 is out of range (0 to 1)"));
   EXPECT_THAT(fault_of({{"on", std::string("true")}}), HasSubstr("on: expected a value of type boolean"));
-  EXPECT_THAT(fault_of({{"wrod", std::string("x")}}), HasSubstr("wrod: the plugin has no such option; did you mean 'word'?"));
+  EXPECT_THAT(fault_of({{"wrod", std::string("x")}}),
+              HasSubstr("wrod: the plugin has no such option; did you mean 'word'?"));
 }
 
 TEST(OptionValues, AskingForAnotherTypeOrAnUndeclaredKeyIsAnErrorNotACrash) {

@@ -13,7 +13,9 @@ class Copies : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(open_copies_folder(folder())); }
   fs::path folder() const { return temp_.path() / "copies"; }
-  std::size_t count() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder()), fs::directory_iterator())); }
+  std::size_t count() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder()), fs::directory_iterator()));
+  }
   gearbox::testing::TempDir temp_;
 };
 

@@ -1,8 +1,8 @@
 #include "serving/control.hpp"
 
+#include <gtest/gtest.h>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 
@@ -60,7 +60,8 @@ TEST(Control, ServesSeveralQuestionsOnOneConnectionAndLeavesNothingBehind) {
   ASSERT_TRUE(stream);
   auto heard = std::make_shared<std::vector<wire::Frame>>();
   bool ended = false;
-  std::vector<std::string> said = {R"({"command":"echo","what":"x"})", R"({"command":"dance"})", R"({"command":"ping"})"};
+  std::vector<std::string> said = {R"({"command":"echo","what":"x"})", R"({"command":"dance"})",
+                                   R"({"command":"ping"})"};
   asio::co_spawn(io, talk(stream.value(), said, heard), [&](std::exception_ptr) { ended = true; });
   const Instant deadline = after(Clock::now(), kWithin);
   while (!ended && Clock::now() < deadline) io.run_one_for(seconds{1});

@@ -27,7 +27,7 @@ TEST_F(UnixSocketTest, IsForItsOwnerOnlyAndGoesWithTheObject) {
   {
     auto listener = UnixListener::open(path_);
     ASSERT_TRUE(listener) << listener.error().detail;
-    struct stat info{};
+    struct stat info {};
     ASSERT_EQ(::stat(path_.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777U, 0600U);
     auto client = net::dial_unix(path_, kWithin);

@@ -32,13 +32,15 @@ TEST(Attach, EveryMessageComesBackAsItWas) {
 }
 
 TEST(Attach, RefusesWhatIsNoMessage) {
-  for (const char* text : {"", "x", "[]", "{}", "{\"hello\":3}", "{\"hello\":{\"pid\":-1}}", "{\"hello\":{\"pid\":1e30}}",
-                           "{\"hello\":{\"slot\":4294967296}}", "{\"accept\":{\"capacity\":\"64\"}}", "{\"exit\":{}}",
-                           "{\"hello\":{\"model\":[[[[[[1]]]]]]}}"}) {
+  for (const char* text :
+       {"", "x", "[]", "{}", "{\"hello\":3}", "{\"hello\":{\"pid\":-1}}", "{\"hello\":{\"pid\":1e30}}",
+        "{\"hello\":{\"slot\":4294967296}}", "{\"accept\":{\"capacity\":\"64\"}}", "{\"exit\":{}}",
+        "{\"hello\":{\"model\":[[[[[[1]]]]]]}}"}) {
     EXPECT_FALSE(attach_body_from(text)) << text;
   }
   EXPECT_FALSE(attach_body_from("{\"hello\":{\"model\":\"" + std::string(300, 'a') + "\"}}"));
-  EXPECT_TRUE(attach_body_from("{\"hello\":{\"model\":\"a\",\"later\":[1]},\"too\":1}")) << "unknown members are skipped";
+  EXPECT_TRUE(attach_body_from("{\"hello\":{\"model\":\"a\",\"later\":[1]},\"too\":1}"))
+      << "unknown members are skipped";
 }
 
 TEST(Attach, DescriptorsTravelAndAreClosedWhenTheMessageIsRefused) {

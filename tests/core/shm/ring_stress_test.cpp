@@ -20,7 +20,7 @@
 namespace gearbox::shm {
 
 namespace {
-constexpr std::uint64_t kFrames = STRESS_FRAMES;                                    // between processes
+constexpr std::uint64_t kFrames = STRESS_FRAMES;                                      // between processes
 constexpr std::uint64_t kThreadFrames = std::min<std::uint64_t>(kFrames, 1'000'000);  // for the thread sanitizer
 constexpr std::uint32_t kCapacity = 64;
 constexpr std::uint64_t kPlaces = 2 * kCapacity;  // of payload: more than can be on the way
@@ -47,7 +47,9 @@ struct Shared {
   }
 };
 
-std::uint64_t content(std::uint64_t number) { return number * 0x9E3779B97F4A7C15ULL + 1; }
+std::uint64_t content(std::uint64_t number) {
+  return number * 0x9E3779B97F4A7C15ULL + 1;
+}
 
 /// False when the ring is broken.
 bool produce(Shared& shared, std::uint64_t frames) {
@@ -102,7 +104,8 @@ Seen consume(Shared& shared, std::uint64_t frames) {
     }
     for (std::uint64_t i = 0; i < there.value(); ++i) {
       const Descriptor frame = consumer.take();
-      if (frame.request != seen.frames || shared.payload[frame.block_offset % kPlaces] != content(seen.frames)) ++seen.wrong;
+      if (frame.request != seen.frames || shared.payload[frame.block_offset % kPlaces] != content(seen.frames))
+        ++seen.wrong;
       ++seen.frames;
     }
     if (there.value() > 0) {

@@ -45,9 +45,15 @@ Item item(unsigned char number, const std::string& input, const std::string& out
   out.task = "read-text";
   out.node = "node-1";
   out.ok = true;
-  out.inputs = {{.name = "image", .dtype = wire::DType::uint8, .shape = {static_cast<std::int64_t>(input.size())}, .bytes = input.size()}};
+  out.inputs = {{.name = "image",
+                 .dtype = wire::DType::uint8,
+                 .shape = {static_cast<std::int64_t>(input.size())},
+                 .bytes = input.size()}};
   out.input_bytes = {view_of(input)};
-  out.outputs = {{.name = "lines", .dtype = wire::DType::uint8, .shape = {static_cast<std::int64_t>(output.size())}, .bytes = output.size()}};
+  out.outputs = {{.name = "lines",
+                  .dtype = wire::DType::uint8,
+                  .shape = {static_cast<std::int64_t>(output.size())},
+                  .bytes = output.size()}};
   // In two pieces, as a gathered list comes.
   out.output_bytes = {view_of(output).first(output.size() / 2), view_of(output).subspan(output.size() / 2)};
   return out;
@@ -109,7 +115,8 @@ TEST(ResultStore, RemovesTheOldestWhenThereIsTooMuch) {
   {
     auto store = ResultStore::open(folder.path(), config);
     ASSERT_TRUE(store);
-    for (unsigned char i = 1; i <= 5; ++i) store.value()->put(item(i, std::string(900, 'i'), std::string(100, 'o')), written.one());
+    for (unsigned char i = 1; i <= 5; ++i)
+      store.value()->put(item(i, std::string(900, 'i'), std::string(100, 'o')), written.one());
     ASSERT_TRUE(written.wait_for(5));
   }
   {
@@ -151,7 +158,8 @@ TEST_P(DamagedStore, IsSetAsideAndANewOneBegins) {
   } else if (GetParam() == "cut") {
     std::filesystem::resize_file(index, size / 2 + 7);
   } else {
-    std::ofstream(index, std::ios::binary) << "this is no database, whatever its name says, and it goes on for a while...";
+    std::ofstream(index, std::ios::binary)
+        << "this is no database, whatever its name says, and it goes on for a while...";
   }
   auto store = ResultStore::open(folder.path(), {});
   ASSERT_TRUE(store) << describe(store.error());

@@ -134,8 +134,13 @@ TEST(Children, AdoptsLiveProcessesOfRecordsAndForgetsDeadOnes) {
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
   ASSERT_TRUE(run_until(family.io, [&] { return executable_of(left).ends_with("sleep"); }));
-  ProcessRecord record{.role = "node", .pid = left, .start_time = start_time_of(left).value(), .boot_id = own_boot_id(),
-                       .argv = {"sleep"}, .exe = executable_of(left), .order = "o"};
+  ProcessRecord record{.role = "node",
+                       .pid = left,
+                       .start_time = start_time_of(left).value(),
+                       .boot_id = own_boot_id(),
+                       .argv = {"sleep"},
+                       .exe = executable_of(left),
+                       .order = "o"};
   ASSERT_TRUE(write_record(family.scratch.state.process_record("node"), record));
   record.role = "central";
   record.start_time += 1;  // its pid now belongs to somebody else

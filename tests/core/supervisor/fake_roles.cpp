@@ -1,4 +1,5 @@
-// fake_roles: `up` is the real supervisor; central and node only answer their control sockets. For test_run_supervisor.py.
+// fake_roles: `up` is the real supervisor; central and node only answer their control sockets. For
+// test_run_supervisor.py.
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -35,7 +36,12 @@ int serve(const std::string& role, const config::StateDir& state) {
   }
   const bool stubborn = std::getenv(("STUBBORN_" + role).c_str()) != nullptr;
   const serving::StopSignals signals(
-      io.get_executor(), [&] { std::printf("%s was told to stop\n", role.c_str()); if (!stubborn) io.stop(); }, [&] { io.stop(); });
+      io.get_executor(),
+      [&] {
+        std::printf("%s was told to stop\n", role.c_str());
+        if (!stubborn) io.stop();
+      },
+      [&] { io.stop(); });
   std::printf("%s serves\n", role.c_str());
   io.run();
   std::printf("%s ends\n", role.c_str());

@@ -43,12 +43,13 @@ struct Desk {
     ::waitpid(child, nullptr, 0);
   }
   void serve() {
-    auto started = serving::ControlServer::start(io.get_executor(), scratch.state.supervisor_socket(),
-                                                 [this](std::string_view, const json::object& request) -> Outcome<json::object> {
-                                                   requests.push_back(request);
-                                                   if (answer) return answer(request);
-                                                   return json::object{{"pid", child}};
-                                                 });
+    auto started =
+        serving::ControlServer::start(io.get_executor(), scratch.state.supervisor_socket(),
+                                      [this](std::string_view, const json::object& request) -> Outcome<json::object> {
+                                        requests.push_back(request);
+                                        if (answer) return answer(request);
+                                        return json::object{{"pid", child}};
+                                      });
     ASSERT_TRUE(started) << started.error().detail;
     server = std::move(started).value();
   }

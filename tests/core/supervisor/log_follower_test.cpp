@@ -15,7 +15,8 @@ struct Follow {
   std::filesystem::path file = scratch.state.log_file("node");
   LogFollower follower;
   explicit Follow(std::uint64_t limit = 1 << 20)
-      : follower([this](std::string_view role, std::string_view line) { shown.push_back(std::string(role) + "|" + std::string(line)); },
+      : follower([this](std::string_view role,
+                        std::string_view line) { shown.push_back(std::string(role) + "|" + std::string(line)); },
                  limit) {}
 };
 

@@ -7,7 +7,9 @@
 namespace gearbox::supervisor {
 namespace {
 
-boost::json::object object(const char* text) { return boost::json::parse(text).as_object(); }
+boost::json::object object(const char* text) {
+  return boost::json::parse(text).as_object();
+}
 
 TEST(Orders, ReadsALaunch) {
   const auto order = read_launch(object(R"({"role":"worker-3","argv":["/bin/x","y"],"env":["A=b"],"order":"7"})"));
@@ -40,8 +42,9 @@ TEST(Orders, RefusesWhatCannotBeACommandLine) {
 TEST(Orders, BoundsAStop) {
   EXPECT_EQ(read_stop(object(R"({"pid":77,"grace_ms":500})")).value().grace, milliseconds(500));
   EXPECT_EQ(read_stop(object(R"({"pid":77,"grace_ms":99999999999})")).value().grace, milliseconds(600000));
-  for (const char* text : {"{}", R"({"pid":77})", R"({"pid":1,"grace_ms":0})", R"({"pid":-5,"grace_ms":0})", R"({"pid":77,"grace_ms":-1})",
-                           R"({"pid":4294967373,"grace_ms":0})", R"({"pid":"77","grace_ms":0})", R"({"pid":1e300,"grace_ms":0})"}) {
+  for (const char* text :
+       {"{}", R"({"pid":77})", R"({"pid":1,"grace_ms":0})", R"({"pid":-5,"grace_ms":0})", R"({"pid":77,"grace_ms":-1})",
+        R"({"pid":4294967373,"grace_ms":0})", R"({"pid":"77","grace_ms":0})", R"({"pid":1e300,"grace_ms":0})"}) {
     EXPECT_FALSE(read_stop(object(text))) << text;
   }
 }

@@ -53,9 +53,9 @@ TEST(ProcessRecord, TakesOnlyTheVeryProcessForIt) {
 
 TEST(ProcessRecord, RefusesDamagedFiles) {
   Scratch scratch;
-  for (const std::string& text : {std::string(), std::string(64, '\0'), std::string(R"({"role":"node","pid":)"),
-                                  std::string(R"({"role":"node","pid":"7"})"), std::string(R"({"role":"node","pid":-4})"),
-                                  std::string("[1]")}) {
+  for (const std::string& text :
+       {std::string(), std::string(64, '\0'), std::string(R"({"role":"node","pid":)"),
+        std::string(R"({"role":"node","pid":"7"})"), std::string(R"({"role":"node","pid":-4})"), std::string("[1]")}) {
     Scratch::write(scratch.path("r.json"), text, false);
     EXPECT_FALSE(read_record(scratch.path("r.json"))) << text;
   }

@@ -15,7 +15,8 @@ TEST(Readiness, NamesTasksAndModelsOfAReadyNode) {
 }
 
 TEST(Readiness, SaysWhatItWaitsForAndWhy) {
-  const auto out = read_readiness("node", R"({"ready":false,"models":[{"name":"det","ready":0,"workers":1,"state":"loading","reason":""},
+  const auto out = read_readiness(
+      "node", R"({"ready":false,"models":[{"name":"det","ready":0,"workers":1,"state":"loading","reason":""},
       {"name":"rec","ready":false,"state":"failed","reason":"ImportError: no\nmodule"}]})");
   ASSERT_TRUE(out);
   EXPECT_FALSE(out.value().ready);

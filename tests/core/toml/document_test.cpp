@@ -29,14 +29,15 @@ std::string faults_of(const std::string& text) {
 }
 
 TEST(Document, GivesValuesThatAreThereAndFallbacksForThoseThatAreNot) {
-  const std::string faults = faults_of("port = 80\nname = 'node-1'\non = true\nshape = [1, -1]\n[limits]\nload = 0.5\n", [](const Table& root) {
-    EXPECT_EQ(root.integer("port", 7, 1, 65535), 80);
-    EXPECT_EQ(root.integer("other", 7, 1, 65535), 7);
-    EXPECT_EQ(root.name("name", ""), "node-1");
-    EXPECT_TRUE(root.boolean("on", false));
-    EXPECT_EQ(root.integers("shape", -1, 10, 8), (std::vector<std::int64_t>{1, -1}));
-    EXPECT_DOUBLE_EQ(root.table("limits")->number("load", 0, 0, 1), 0.5);
-  });
+  const std::string faults = faults_of(
+      "port = 80\nname = 'node-1'\non = true\nshape = [1, -1]\n[limits]\nload = 0.5\n", [](const Table& root) {
+        EXPECT_EQ(root.integer("port", 7, 1, 65535), 80);
+        EXPECT_EQ(root.integer("other", 7, 1, 65535), 7);
+        EXPECT_EQ(root.name("name", ""), "node-1");
+        EXPECT_TRUE(root.boolean("on", false));
+        EXPECT_EQ(root.integers("shape", -1, 10, 8), (std::vector<std::int64_t>{1, -1}));
+        EXPECT_DOUBLE_EQ(root.table("limits")->number("load", 0, 0, 1), 0.5);
+      });
   EXPECT_EQ(faults, "");
 }
 
@@ -62,16 +63,16 @@ TEST(Document, NeverTakesAnotherTypeForAnInteger) {
 }
 
 TEST(Document, RefusesNumbersThatDoNotFit64Bits) {
-  for (const char* value : {"9223372036854775808", "-9223372036854775809", "0x1FFFFFFFFFFFFFFFF", "100000000000000000000", "0x", "80__80", "0080"}) {
+  for (const char* value : {"9223372036854775808", "-9223372036854775809", "0x1FFFFFFFFFFFFFFFF",
+                            "100000000000000000000", "0x", "80__80", "0080"}) {
     EXPECT_THAT(faults_of(std::string("port = ") + value + "\n"), StartsWith("f.toml:1:")) << value;
   }
 }
 
 TEST(Document, RefusesNumbersThatAreNone) {
   for (const char* value : {"nan", "inf", "-inf", "1e300"}) {
-    const std::string faults = faults_of(std::string("load = ") + value + "\n", [](const Table& root) {
-      EXPECT_EQ(root.number("load", 0.25, 0, 1), 0.25);
-    });
+    const std::string faults = faults_of(std::string("load = ") + value + "\n",
+                                         [](const Table& root) { EXPECT_EQ(root.number("load", 0.25, 0, 1), 0.25); });
     EXPECT_THAT(faults, HasSubstr("out of range (0 to 1)")) << value;
   }
 }
@@ -113,7 +114,8 @@ TEST(Document, RefusesMoreTablesThanAllowed) {
 
 TEST(Document, RefusesNamesOutsideTheAllowList) {
   for (const char* bad : {"../etc", "a/b", "", ".hidden", "a\\u0000b", "ä"}) {
-    EXPECT_THAT(faults_of(std::string("model = \"") + bad + "\"\n", [](const Table& root) { EXPECT_EQ(root.name("model", "x"), "x"); }),
+    EXPECT_THAT(faults_of(std::string("model = \"") + bad + "\"\n",
+                          [](const Table& root) { EXPECT_EQ(root.name("model", "x"), "x"); }),
                 HasSubstr("is no name"))
         << bad;
   }

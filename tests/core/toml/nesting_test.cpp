@@ -49,17 +49,18 @@ TEST(Nesting, CountsNothingInsideStringsAndComments) {
 
 TEST(Nesting, IsNotFooledByQuotesThatOnlyLookLikeTheEnd) {
   const std::string deep = repeated("[", 40);
-  EXPECT_NE(fault_of("a = \"\\\\\"\nb = " + deep), "");          // an escaped backslash, then the end
-  EXPECT_EQ(fault_of("a = \"\\\"" + deep + "\"\n"), "");         // an escaped quote: still inside
-  EXPECT_NE(fault_of("a = \"\"\nb = " + deep), "");              // the empty string
-  EXPECT_NE(fault_of("a = \"\"\"x\"\"\"\"\"\nb = " + deep), ""); // two quotes before the closing three
-  EXPECT_NE(fault_of("a = \"open\nb = " + deep), "");            // a string that a line's end cuts
+  EXPECT_NE(fault_of("a = \"\\\\\"\nb = " + deep), "");           // an escaped backslash, then the end
+  EXPECT_EQ(fault_of("a = \"\\\"" + deep + "\"\n"), "");          // an escaped quote: still inside
+  EXPECT_NE(fault_of("a = \"\"\nb = " + deep), "");               // the empty string
+  EXPECT_NE(fault_of("a = \"\"\"x\"\"\"\"\"\nb = " + deep), "");  // two quotes before the closing three
+  EXPECT_NE(fault_of("a = \"open\nb = " + deep), "");             // a string that a line's end cuts
   EXPECT_NE(fault_of("a = \"\"\"x\\\ny\"\"\"\nb = " + deep), "");
 }
 
 TEST(Nesting, SurvivesAnyCutOfAFile) {
   const std::string text = "[a.b]\nx = \"\"\"q\\\"\"\"\"\ny = ['''z''', {k = 1}]\n";
-  for (std::size_t length = 0; length <= text.size(); ++length) EXPECT_EQ(fault_of(text.substr(0, length)), "") << length;
+  for (std::size_t length = 0; length <= text.size(); ++length)
+    EXPECT_EQ(fault_of(text.substr(0, length)), "") << length;
 }
 
 }  // namespace

@@ -12,7 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path cases() { return fs::path(GEARBOX_SOURCE_DIR) / "../shared/cases"; }
+fs::path cases() {
+  return fs::path(GEARBOX_SOURCE_DIR) / "../shared/cases";
+}
 
 /// Reads a case the way a room would: known keys, ranges, unknown keys.
 std::string faults_of(const fs::path& file) {
@@ -24,7 +26,8 @@ std::string faults_of(const fs::path& file) {
       static_cast<void>(server->integer("port", 1, 1, 65535));
     }
     if (const auto executor = root.table("executor")) static_cast<void>(executor->integer("workers", 1, 1, 64));
-    if (const auto scheduler = root.table("scheduler")) static_cast<void>(scheduler->integer("queue_depth", 1, 1, 1'000'000));
+    if (const auto scheduler = root.table("scheduler"))
+      static_cast<void>(scheduler->integer("queue_depth", 1, 1, 1'000'000));
     if (const auto limits = root.table("limits")) static_cast<void>(limits->integer("max_frame_bytes", 1, 1, 1 << 30));
     document->report_unknown_keys();
   }

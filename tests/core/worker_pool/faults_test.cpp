@@ -21,7 +21,9 @@ TEST_F(PoolFixture, AWorkerKilledInACallEndsItsCallsAndIsReplaced) {
   ASSERT_TRUE(all_ready(1));
   const WorkerId lost = first();
   std::vector<Errc> heard;
-  const auto hear = [&](const CallAnswer& answer) { heard.push_back(answer.outputs ? Errc::internal : answer.outputs.error().code); };
+  const auto hear = [&](const CallAnswer& answer) {
+    heard.push_back(answer.outputs ? Errc::internal : answer.outputs.error().code);
+  };
   ASSERT_TRUE(pool_->call(lost, spec_with(64), hear));
   ASSERT_TRUE(pool_->call(lost, spec_with(64), hear));
   ::kill(pool_->workers()[0].pid, SIGKILL);
@@ -113,7 +115,8 @@ TEST_F(PoolFixture, AWorkerThatWasOnlyPausedIsReadyAgain) {
   record().call_timeout_ms = 200;
   ::kill(before.pid, SIGSTOP);
   bool answered = false;
-  ASSERT_TRUE(pool_->call(before.id, spec_with(64), [&](const CallAnswer& answer) { answered = answer.outputs.has_value(); }));
+  ASSERT_TRUE(
+      pool_->call(before.id, spec_with(64), [&](const CallAnswer& answer) { answered = answer.outputs.has_value(); }));
   ASSERT_TRUE(state_is("suspect"));
   ::kill(before.pid, SIGCONT);
   ASSERT_TRUE(until([&] { return answered; }));
@@ -138,7 +141,9 @@ TEST_P(LyingWorker, IsEndedAndTheNodeLives) {
   ASSERT_TRUE(all_ready(1));
   const WorkerId liar = first();
   std::vector<Errc> heard;
-  const auto hear = [&](const CallAnswer& answer) { heard.push_back(answer.outputs ? Errc::internal : answer.outputs.error().code); };
+  const auto hear = [&](const CallAnswer& answer) {
+    heard.push_back(answer.outputs ? Errc::internal : answer.outputs.error().code);
+  };
   ASSERT_TRUE(pool_->call(liar, spec_with(64), hear));
   const auto second = pool_->call(liar, spec_with(64), hear);
   ASSERT_TRUE(until([&] { return !heard.empty() && (!second || heard.size() == 2); }));
@@ -158,9 +163,9 @@ TEST_P(LyingWorker, IsEndedAndTheNodeLives) {
   EXPECT_EQ(pool_->memory().input_used, 0U);
 }
 INSTANTIATE_TEST_SUITE_P(Each, LyingWorker,
-                         ::testing::Values("head", "head_back", "tail", "request", "attempt", "kind", "block_offset", "block_bytes",
-                                           "block_arena", "tensors", "text", "dtype", "rank", "shape", "tensor_offset",
-                                           "tensor_bytes", "name"));
+                         ::testing::Values("head", "head_back", "tail", "request", "attempt", "kind", "block_offset",
+                                           "block_bytes", "block_arena", "tensors", "text", "dtype", "rank", "shape",
+                                           "tensor_offset", "tensor_bytes", "name"));
 
 TEST_F(PoolFixture, RandomLiesNeverHurtTheNode) {
   timing_.backoff_most = milliseconds(20);

@@ -14,7 +14,8 @@ TEST_F(PoolFixture, AnswersACallWithTheBytesItSent) {
   const TensorRef& output = answer.outputs.value()[0];
   EXPECT_EQ(output.spec.name, "x");
   EXPECT_EQ(output.bytes().size(), 3000U);
-  EXPECT_TRUE(std::all_of(output.bytes().begin(), output.bytes().end(), [](std::byte b) { return b == std::byte{0x5A}; }));
+  EXPECT_TRUE(
+      std::all_of(output.bytes().begin(), output.bytes().end(), [](std::byte b) { return b == std::byte{0x5A}; }));
 }
 
 TEST_F(PoolFixture, HandsTheOutputOfOneWorkerToAnotherWithoutACopy) {
@@ -124,9 +125,19 @@ TEST_F(PoolFixture, GivesEachWorkerItsCommandLineAndThreads) {
   ASSERT_TRUE(create(1));
   ASSERT_TRUE(all_ready(1));
   const Launcher::Order& order = launcher_->orders.at(0);
-  const std::vector<std::string> expected = {ECHO_WORKER, "--model", root_.string(), "--env", "none", "--python",
-                                             (root_ / "envs/onnx/bin/python").string(), "--node",
-                                             (root_ / "run/workers.sock").string(), "--slot", "1", "--threads", "3"};
+  const std::vector<std::string> expected = {ECHO_WORKER,
+                                             "--model",
+                                             root_.string(),
+                                             "--env",
+                                             "none",
+                                             "--python",
+                                             (root_ / "envs/onnx/bin/python").string(),
+                                             "--node",
+                                             (root_ / "run/workers.sock").string(),
+                                             "--slot",
+                                             "1",
+                                             "--threads",
+                                             "3"};
   EXPECT_EQ(order.argv, expected);
   EXPECT_EQ(order.role, "worker-1");
   EXPECT_NE(std::find(order.env.begin(), order.env.end(), "OMP_NUM_THREADS=3"), order.env.end());

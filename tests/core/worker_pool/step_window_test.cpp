@@ -4,7 +4,9 @@
 
 namespace gearbox::worker_pool {
 
-TEST(StepWindow, IsZeroWithoutSamples) { EXPECT_EQ(StepWindow().p95(Instant{} + seconds(5)).count(), 0); }
+TEST(StepWindow, IsZeroWithoutSamples) {
+  EXPECT_EQ(StepWindow().p95(Instant{} + seconds(5)).count(), 0);
+}
 
 TEST(StepWindow, TellsTheValueThatNinetyFiveOfHundredStayBelow) {
   StepWindow window;

@@ -11,7 +11,8 @@ BalancerCase case_of(const char* name) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Balancers, BalancerConformance,
-                         ::testing::Values(case_of<balancer::LeastLoaded>("least_loaded"), case_of<balancer::RoundRobin>("round_robin")),
+                         ::testing::Values(case_of<balancer::LeastLoaded>("least_loaded"),
+                                           case_of<balancer::RoundRobin>("round_robin")),
                          balancer_name);
 
 }  // namespace

@@ -5,12 +5,14 @@
 namespace gearbox::balancer {
 namespace {
 
-plugin::CandidateView candidate(std::uint32_t id, std::uint32_t queued, std::uint32_t running, std::uint32_t capacity, std::int64_t p95_us) {
+plugin::CandidateView candidate(std::uint32_t id, std::uint32_t queued, std::uint32_t running, std::uint32_t capacity,
+                                std::int64_t p95_us) {
   return {plugin::CandidateId{id}, queued, running, capacity, microseconds{p95_us}};
 }
 
 std::uint32_t pick(LeastLoaded& balancer, std::initializer_list<plugin::CandidateView> candidates) {
-  const auto picked = balancer.pick({"t", "m", 0, 0, 0, 0}, std::span(candidates.begin(), candidates.size()), Instant{});
+  const auto picked =
+      balancer.pick({"t", "m", 0, 0, 0, 0}, std::span(candidates.begin(), candidates.size()), Instant{});
   return picked ? static_cast<std::uint32_t>(picked.value()) : 0;
 }
 

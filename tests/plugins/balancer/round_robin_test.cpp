@@ -12,8 +12,12 @@ std::uint32_t pick(RoundRobin& balancer, const std::vector<plugin::CandidateView
   return picked ? static_cast<std::uint32_t>(picked.value()) : 0;
 }
 
-plugin::CandidateView idle(std::uint32_t id) { return {plugin::CandidateId{id}, 0, 0, 1, microseconds{0}}; }
-plugin::CandidateView full(std::uint32_t id) { return {plugin::CandidateId{id}, 64, 1, 1, microseconds{0}}; }
+plugin::CandidateView idle(std::uint32_t id) {
+  return {plugin::CandidateId{id}, 0, 0, 1, microseconds{0}};
+}
+plugin::CandidateView full(std::uint32_t id) {
+  return {plugin::CandidateId{id}, 64, 1, 1, microseconds{0}};
+}
 
 TEST(RoundRobin, GoesThroughAllInOrderWhateverTheirLoad) {
   RoundRobin balancer(64);

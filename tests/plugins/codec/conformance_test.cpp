@@ -9,8 +9,14 @@ namespace gearbox::test {
 
 INSTANTIATE_TEST_SUITE_P(Zstd, CodecConformance,
                          ::testing::Values(CodecCase{"usual", [] { return codec::ZstdCodec::create({}); }},
-                                           CodecCase{"fastest", [] { return codec::ZstdCodec::create({-50, -50}); }},
-                                           CodecCase{"nineteen", [] { return codec::ZstdCodec::create({19, 19}); }}),
+                                           CodecCase{"fastest",
+                                                     [] {
+                                                       return codec::ZstdCodec::create({-50, -50});
+                                                     }},
+                                           CodecCase{"nineteen",
+                                                     [] {
+                                                       return codec::ZstdCodec::create({19, 19});
+                                                     }}),
                          case_name);
 
 INSTANTIATE_TEST_SUITE_P(ImageDelta, CodecConformance,

@@ -28,7 +28,9 @@ class ImageDelta : public ::testing::Test {
   }
 };
 
-plugin::TileView depth_tile(std::uint32_t rows, std::uint32_t width) { return {wire::DType::uint16, rows, width, 1}; }
+plugin::TileView depth_tile(std::uint32_t rows, std::uint32_t width) {
+  return {wire::DType::uint16, rows, width, 1};
+}
 
 /// Samples that take `different` values, `step` apart.
 Bytes depth_with(std::mt19937_64& random, const plugin::TileView& tile, std::uint32_t different, std::uint32_t step) {
@@ -45,7 +47,8 @@ TEST_F(ImageDelta, CodesAColourSlopeAsZerosButForItsEdges) {
   Bytes plain(tile.bytes());
   for (std::size_t y = 0; y < 20; ++y) {
     for (std::size_t x = 0; x < 30; ++x) {
-      for (std::size_t c = 0; c < 3; ++c) plain[(y * 30 + x) * 3 + c] = static_cast<std::byte>((3 * x + 5 * y + 7 * c) & 0xFF);
+      for (std::size_t c = 0; c < 3; ++c)
+        plain[(y * 30 + x) * 3 + c] = static_cast<std::byte>((3 * x + 5 * y + 7 * c) & 0xFF);
     }
   }
   const Bytes coded = code(tile, plain);

@@ -40,8 +40,9 @@ TEST_F(JpegCodec, MakesLessOfLowerQuality) {
 TEST_F(JpegCodec, RefusesAPictureOfAnotherSizeBeforeDecoding) {
   const plugin::TileView tile{wire::DType::uint8, 16, 40, 3};
   const Bytes coded = code(*codec_, tile);
-  for (const plugin::TileView& other : {plugin::TileView{wire::DType::uint8, 16, 41, 3}, plugin::TileView{wire::DType::uint8, 40, 16, 3},
-                                        plugin::TileView{wire::DType::uint8, 48, 40, 1}}) {
+  for (const plugin::TileView& other :
+       {plugin::TileView{wire::DType::uint8, 16, 41, 3}, plugin::TileView{wire::DType::uint8, 40, 16, 3},
+        plugin::TileView{wire::DType::uint8, 48, 40, 1}}) {
     Bytes back(other.bytes(), std::byte{0x5A});
     const auto used = codec_->decode(other, coded, back);
     ASSERT_FALSE(used.has_value());

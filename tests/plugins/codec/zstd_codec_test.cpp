@@ -7,9 +7,13 @@
 namespace gearbox::test {
 namespace {
 
-Outcome<std::unique_ptr<plugin::Codec>> make(int level) { return codec::ZstdCodec::create({.level = level, .picture_level = level}); }
+Outcome<std::unique_ptr<plugin::Codec>> make(int level) {
+  return codec::ZstdCodec::create({.level = level, .picture_level = level});
+}
 
-plugin::TileView bytes_tile(std::uint32_t count) { return {wire::DType::uint8, 1, count, 1}; }
+plugin::TileView bytes_tile(std::uint32_t count) {
+  return {wire::DType::uint8, 1, count, 1};
+}
 
 class ZstdCodec : public ::testing::Test {
  protected:
@@ -56,8 +60,8 @@ TEST_F(ZstdCodec, RefusesSharedFramesThatLieOrAreCut) {
   std::size_t tried = 0;
   for (const auto& file : std::filesystem::directory_iterator(cases)) {
     const std::string name = file.path().filename().string();
-    if (!name.ends_with(".zst") || name.find("_good_") != std::string::npos || name.find("_flip_") != std::string::npos ||
-        name.find("_nested") != std::string::npos) {
+    if (!name.ends_with(".zst") || name.find("_good_") != std::string::npos ||
+        name.find("_flip_") != std::string::npos || name.find("_nested") != std::string::npos) {
       continue;
     }
     const auto used = decode(read_file(file.path()), 384 * 1024);
@@ -109,7 +113,8 @@ TEST_F(ZstdCodec, RefusesFramesThatAddNothingBehindTheTile) {
 TEST_F(ZstdCodec, RefusesAWindowOverItsLimit) {
   // Frame header: no content size, window descriptor for 16 MiB, then one last raw block of one byte.
   Bytes frame;
-  for (const int b : {0x28, 0xB5, 0x2F, 0xFD, 0x00, 14 << 3, 0x09, 0x00, 0x00, 0x58}) frame.push_back(static_cast<std::byte>(b));
+  for (const int b : {0x28, 0xB5, 0x2F, 0xFD, 0x00, 14 << 3, 0x09, 0x00, 0x00, 0x58})
+    frame.push_back(static_cast<std::byte>(b));
   const auto used = decode(frame, 100);
   ASSERT_FALSE(used.has_value());
   EXPECT_NE(used.error().detail.find("window"), std::string::npos);

@@ -10,9 +10,12 @@ namespace {
 
 using transport_tcp::TcpTransport;
 
-bool has_ipv6() { return TcpTransport().listen("tcp://[::1]:0").has_value(); }
+bool has_ipv6() {
+  return TcpTransport().listen("tcp://[::1]:0").has_value();
+}
 
-/// A port that was free a moment ago and that the kernel gives to nobody by itself while the socket is bound but not listening.
+/// A port that was free a moment ago and that the kernel gives to nobody by itself while the socket is bound but not
+/// listening.
 std::string nobody() {
   static const int bound = [] {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -43,7 +46,8 @@ int option_of(int descriptor, int level, int name) {
 }
 
 TEST(TcpTransport, SetsUpBothEndsSoThatAVanishedPeerIsNoticed) {
-  TcpTransport transport({.keepalive_idle_s = 7, .keepalive_every_s = 3, .keepalive_probes = 2, .user_timeout_ms = 4321, .backlog = 16});
+  TcpTransport transport(
+      {.keepalive_idle_s = 7, .keepalive_every_s = 3, .keepalive_probes = 2, .user_timeout_ms = 4321, .backlog = 16});
   const auto listening = transport.listen("tcp://127.0.0.1:0");
   ASSERT_TRUE(listening) << listening.error().detail;
   const Closer listener(listening.value().descriptor);
@@ -103,7 +107,8 @@ TEST(TcpTransport, ANameThatDoesNotExistIsUnreachable) {
   TcpTransport transport;
   const auto connection = transport.connect("tcp://no-such-host.invalid:1", soon());
   ASSERT_FALSE(connection);
-  EXPECT_TRUE(connection.error().code == Errc::unreachable || connection.error().code == Errc::timeout) << connection.error().detail;
+  EXPECT_TRUE(connection.error().code == Errc::unreachable || connection.error().code == Errc::timeout)
+      << connection.error().detail;
 }
 
 TEST(TcpTransport, ADeadlineThatHasPassedIsATimeout) {

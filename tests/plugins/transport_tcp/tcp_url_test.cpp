@@ -13,13 +13,34 @@ TEST(TcpUrl, TakesNamesAndBothKindsOfAddresses) {
 }
 
 TEST(TcpUrl, TextFormComesBack) {
-  for (const char* url : {"tcp://a:1", "tcp://127.0.0.1:65535", "tcp://[::1]:7600"}) EXPECT_EQ(to_text(parse_url(url).value()), url);
+  for (const char* url : {"tcp://a:1", "tcp://127.0.0.1:65535", "tcp://[::1]:7600"})
+    EXPECT_EQ(to_text(parse_url(url).value()), url);
 }
 
 TEST(TcpUrl, RefusesEverythingElseAndNeverWrapsAPort) {
-  for (const char* url : {"", "tcp:", "tcp://", "tcp://a", "tcp://a:", "tcp://:1", "tcp://a:65536", "tcp://a:65616", "tcp://a:4294975376",
-                          "tcp://a:99999999999999999999", "tcp://a:-1", "tcp://a:+1", "tcp://a:1x", "tcp://a: 1", "tcp://::1:1", "tcp://[::1]",
-                          "tcp://[]:1", "tcp://a b:1", "tcp://a/b:1", "tcp://-a:1", "udp://a:1", "TCP://a:1", "tcp://a\n:1"}) {
+  for (const char* url : {"",
+                          "tcp:",
+                          "tcp://",
+                          "tcp://a",
+                          "tcp://a:",
+                          "tcp://:1",
+                          "tcp://a:65536",
+                          "tcp://a:65616",
+                          "tcp://a:4294975376",
+                          "tcp://a:99999999999999999999",
+                          "tcp://a:-1",
+                          "tcp://a:+1",
+                          "tcp://a:1x",
+                          "tcp://a: 1",
+                          "tcp://::1:1",
+                          "tcp://[::1]",
+                          "tcp://[]:1",
+                          "tcp://a b:1",
+                          "tcp://a/b:1",
+                          "tcp://-a:1",
+                          "udp://a:1",
+                          "TCP://a:1",
+                          "tcp://a\n:1"}) {
     const auto parsed = parse_url(url);
     ASSERT_FALSE(parsed) << url;
     EXPECT_EQ(parsed.error().code, Errc::bad_input);

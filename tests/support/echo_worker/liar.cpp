@@ -108,7 +108,8 @@ void lie_once(Liar& liar, const Descriptor& call, std::string_view how) {
   if (how == "tensor_bytes") entry->bytes = kHuge;
   if (how == "name") std::memset(entry->name, '/', sizeof entry->name);
   if (how == "random") {
-    for (auto* at = reinterpret_cast<std::uint64_t*>(&answer); at != reinterpret_cast<std::uint64_t*>(&answer + 1); ++at) {
+    for (auto* at = reinterpret_cast<std::uint64_t*>(&answer); at != reinterpret_cast<std::uint64_t*>(&answer + 1);
+         ++at) {
       if (liar.random() % 2 == 0) *at = liar.random();
     }
     for (std::size_t i = 0; i < 256; ++i) {

@@ -1,9 +1,10 @@
 // echo_worker: a worker without Python. It takes the command line of worker_shim, and more for tests:
 //
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
-//   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each call fails
-//                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit: exits at once
-//                 never_attach · lie:HOW (see liar.hpp)
+//   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
+//   call fails
+//                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
+//                 exits at once never_attach · lie:HOW (see liar.hpp)
 //   --seed N      for lie:random
 //   --pin CPU     runs there only
 #include <sched.h>
@@ -44,7 +45,8 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
       for (;;) ::pause();
     }
     if (what == "die") ::raise(SIGKILL);
-    if (what == "fail") return endpoint.fail(call, Error{Errc::model_failed, "ValueError: as it was told"}, Clock::now() - began);
+    if (what == "fail")
+      return endpoint.fail(call, Error{Errc::model_failed, "ValueError: as it was told"}, Clock::now() - began);
     if (what == "small") {
       for (const shm::InputTensor& input : call.inputs) sum += read_once(input.bytes);
       outputs.push_back({{"sum", wire::DType::uint64, {1}, 8}, 0, std::as_bytes(std::span(&sum, 1))});
@@ -58,7 +60,8 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> options = {{"--name", "echo"}, {"--version", "1"}, {"--do", "echo"}, {"--seed", "1"}};
+  std::map<std::string, std::string> options = {
+      {"--name", "echo"}, {"--version", "1"}, {"--do", "echo"}, {"--seed", "1"}};
   for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
   const std::string what = options["--do"];
   if (options.contains("--pin")) {
@@ -82,7 +85,8 @@ int main(int argc, char** argv) {
     return told ? 1 : 2;
   }
   if (what.starts_with("lie:")) {
-    return echo::lie(options["--node"], hello, what.substr(4), static_cast<unsigned>(std::atoi(options["--seed"].c_str())));
+    return echo::lie(options["--node"], hello, what.substr(4),
+                     static_cast<unsigned>(std::atoi(options["--seed"].c_str())));
   }
   auto attached = shm::WorkerEndpoint::attach(options["--node"], hello);
   if (!attached) {

@@ -32,7 +32,9 @@ void store_le(std::byte* to, Unsigned value) {
   }
 }
 
-inline ByteView view_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+inline ByteView view_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 inline std::string_view text_of(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

@@ -23,33 +23,33 @@ enum class Errc : std::uint16_t {
   overloaded = 16,       // a queue is at its limit; try again later
   no_space = 17,         // shared memory, disk or descriptors are used up
   not_found = 18,
-  bad_name = 19,         // outside the allow-list of names
+  bad_name = 19,  // outside the allow-list of names
 
   // identity
-  auth_failed = 20,      // unknown user or wrong password: deliberately the same answer
-  bad_ticket = 21,       // forged, for another device or for another node
+  auth_failed = 20,  // unknown user or wrong password: deliberately the same answer
+  bad_ticket = 21,   // forged, for another device or for another node
   expired_ticket = 22,
   wrong_server_key = 23,
   not_allowed = 24,
   rate_limited = 25,
 
   // wire
-  short_frame = 30,      // read more, call again
+  short_frame = 30,  // read more, call again
   frame_too_large = 31,
   bad_frame = 32,
   unsupported_version = 33,
-  decrypt_failed = 34,   // altered, reordered, repeated, cut or sealed with another key
-  closed = 35,           // the peer ended the connection
-  timeout = 36,          // the peer was silent for too long
+  decrypt_failed = 34,  // altered, reordered, repeated, cut or sealed with another key
+  closed = 35,          // the peer ended the connection
+  timeout = 36,         // the peer was silent for too long
   io_error = 37,
-  not_gearbox = 38,      // the peer speaks another protocol
-  unreachable = 39,      // resolve or connect failed
+  not_gearbox = 38,  // the peer speaks another protocol
+  unreachable = 39,  // resolve or connect failed
 
   // workers and models
-  model_failed = 40,     // the model raised; detail is the traceback's last line
+  model_failed = 40,  // the model raised; detail is the traceback's last line
   worker_lost = 41,
   result_too_large = 42,
-  bad_result = 43,       // a worker broke the ring's or the model's contract
+  bad_result = 43,  // a worker broke the ring's or the model's contract
   model_unavailable = 44,
   quarantined = 45,
   shutting_down = 46,
@@ -59,16 +59,18 @@ enum class Errc : std::uint16_t {
   bad_plugin = 51,
   plugin_fault = 52,
 
-  corrupt_data = 60,     // a coded payload does not decode to what it declared
+  corrupt_data = 60,  // a coded payload does not decode to what it declared
 };
 
-/// One failure: a number for programs and a sentence for people. `detail` may quote outside text; escape it when logging.
+/// One failure: a number for programs and a sentence for people. `detail` may quote outside text; escape it when
+/// logging.
 struct Error {
   Errc code = Errc::internal;
   std::string detail;
 };
 
-/// The stable name of `code` ("unknown_task"), as it stands in JSON and logs; "unknown" for a number of a later version.
+/// The stable name of `code` ("unknown_task"), as it stands in JSON and logs; "unknown" for a number of a later
+/// version.
 std::string_view name_of(Errc code);
 
 /// "unknown_task: no task is called 'x'": what people read.

@@ -41,8 +41,12 @@ std::string to_hex(ByteView bytes);
 /// The reverse, for exactly `out.size()` bytes. Errors: bad_input for another length or other characters.
 Outcome<void> from_hex(std::string_view text, ByteSpan out);
 
-inline std::string to_text(const RequestId& id) { return to_hex(id.bytes); }
-inline std::string to_text(const PublicKey& key) { return to_hex(key.bytes); }
+inline std::string to_text(const RequestId& id) {
+  return to_hex(id.bytes);
+}
+inline std::string to_text(const PublicKey& key) {
+  return to_hex(key.bytes);
+}
 Outcome<RequestId> request_id_from(std::string_view hex);
 Outcome<PublicKey> public_key_from(std::string_view hex);
 

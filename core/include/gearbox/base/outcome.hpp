@@ -14,6 +14,8 @@ template <class T>
 using Outcome = boost::outcome_v2::basic_result<T, Error, boost::outcome_v2::policy::terminate>;
 
 /// What an Outcome<void> is when all went well.
-inline auto done() { return boost::outcome_v2::success(); }
+inline auto done() {
+  return boost::outcome_v2::success();
+}
 
 }  // namespace gearbox

@@ -1,8 +1,8 @@
 // stop_point.hpp: named places where a test can make a process stand still, to kill it exactly there.
 //
-// GEARBOX_STOP_AT=NAME[:N] makes the process stop itself (SIGSTOP) when it reaches point NAME for the Nth time (default 1).
-// Every point is listed here, so that a test can enumerate them and fail when one is never reached. Compiled out with
-// NDEBUG release builds (GEARBOX_STOP_POINTS=0).
+// GEARBOX_STOP_AT=NAME[:N] makes the process stop itself (SIGSTOP) when it reaches point NAME for the Nth time (default
+// 1). Every point is listed here, so that a test can enumerate them and fail when one is never reached. Compiled out
+// with NDEBUG release builds (GEARBOX_STOP_POINTS=0).
 #pragma once
 
 #include <array>
@@ -16,19 +16,19 @@ struct StopPoint {
 };
 
 inline constexpr std::array kStopPoints = {
-    StopPoint{"central.located", "central"},          // placement decided, answer not yet sent
-    StopPoint{"node.upload.announced", "node"},       // slab reserved, offset not yet told
-    StopPoint{"node.upload.verified", "node"},        // all bytes there and whole, not yet acknowledged
-    StopPoint{"node.request.accepted", "node"},       // acknowledged, first step not yet dispatched
-    StopPoint{"node.step.dispatched", "node"},        // descriptor published to a worker
-    StopPoint{"node.result.ready", "node"},           // last step done, result neither stored nor sent
-    StopPoint{"node.result.sent", "node"},            // result written to the device
-    StopPoint{"worker.loaded", "worker"},             // model loaded, not yet attached
-    StopPoint{"worker.call.taken", "worker"},         // descriptor read, Python not yet called
-    StopPoint{"worker.call.done", "worker"},          // Python returned, answer not yet published
+    StopPoint{"central.located", "central"},     // placement decided, answer not yet sent
+    StopPoint{"node.upload.announced", "node"},  // slab reserved, offset not yet told
+    StopPoint{"node.upload.verified", "node"},   // all bytes there and whole, not yet acknowledged
+    StopPoint{"node.request.accepted", "node"},  // acknowledged, first step not yet dispatched
+    StopPoint{"node.step.dispatched", "node"},   // descriptor published to a worker
+    StopPoint{"node.result.ready", "node"},      // last step done, result neither stored nor sent
+    StopPoint{"node.result.sent", "node"},       // result written to the device
+    StopPoint{"worker.loaded", "worker"},        // model loaded, not yet attached
+    StopPoint{"worker.call.taken", "worker"},    // descriptor read, Python not yet called
+    StopPoint{"worker.call.done", "worker"},     // Python returned, answer not yet published
     StopPoint{"supervisor.child.started", "supervisor"},
-    StopPoint{"client.located", "client"},            // ticket in hand, node not yet dialled
-    StopPoint{"client.uploaded", "client"},           // all bytes sent, no answer yet
+    StopPoint{"client.located", "client"},   // ticket in hand, node not yet dialled
+    StopPoint{"client.uploaded", "client"},  // all bytes sent, no answer yet
 };
 
 #if defined(GEARBOX_STOP_POINTS) && GEARBOX_STOP_POINTS

@@ -12,8 +12,8 @@ namespace gearbox {
 
 inline constexpr std::size_t kMaxNameBytes = 64;
 
-/// A name of a task, model, version, user, device, node or plugin: 1 to 64 of [A-Za-z0-9._-], first one a letter or digit,
-/// no "..". Checked before any file access.
+/// A name of a task, model, version, user, device, node or plugin: 1 to 64 of [A-Za-z0-9._-], first one a letter or
+/// digit, no "..". Checked before any file access.
 bool is_name(std::string_view text);
 
 /// Errors: bad_name, which quotes at most 64 bytes of `text`, escaped; `what` is said in it ("task", "model").

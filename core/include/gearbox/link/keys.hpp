@@ -35,14 +35,15 @@ struct SigningKeys {
 ChannelKeys make_channel_keys();
 SigningKeys make_signing_keys();
 
-/// Reads a key pair, or makes one at first start: a file of mode 0600 in a folder that is made with mode 0700 when missing,
-/// written beside, made durable and linked into place: of two processes that start at once, both use the first one's.
-/// Errors: io_error with the path; bad_config when the file is cut, of another kind, or readable by others, or its folder
-/// may be written by others. A bad file is never replaced: that would silently change who we are.
+/// Reads a key pair, or makes one at first start: a file of mode 0600 in a folder that is made with mode 0700 when
+/// missing, written beside, made durable and linked into place: of two processes that start at once, both use the first
+/// one's. Errors: io_error with the path; bad_config when the file is cut, of another kind, or readable by others, or
+/// its folder may be written by others. A bad file is never replaced: that would silently change who we are.
 Outcome<ChannelKeys> load_or_make_channel_keys(const std::filesystem::path& file);
 Outcome<SigningKeys> load_or_make_signing_keys(const std::filesystem::path& file);
 
-/// The signed bytes are `purpose` ‖ one zero byte ‖ `message`, so that a signature for one purpose never serves another.
+/// The signed bytes are `purpose` ‖ one zero byte ‖ `message`, so that a signature for one purpose never serves
+/// another.
 std::array<std::byte, 64> sign(const SigningKeys& keys, std::string_view purpose, ByteView message);
 /// True when `signature` (64 bytes) was made by `key` for the same purpose and message.
 bool verify(const PublicKey& key, std::string_view purpose, ByteView message, ByteView signature);

@@ -4,9 +4,10 @@
 //   server → client   kReplyBytes:  chosen version (u16le), ephemeral key, secretstream header, sealed h
 //   client → server   kFinishBytes: secretstream header, sealed h
 //   then records both ways
-// h = generichash(name ‖ version ‖ server's static key ‖ all handshake bytes up to the server's ephemeral key); traffic keys =
-// generichash keyed with (e×s ‖ e×e) over h and a direction (docs/protocol.md has the bytes). Each side proves h in its first sealed record: a wrong static
-// key, a changed version or any changed byte shows there, before the client has sent anything secret.
+// h = generichash(name ‖ version ‖ server's static key ‖ all handshake bytes up to the server's ephemeral key); traffic
+// keys = generichash keyed with (e×s ‖ e×e) over h and a direction (docs/protocol.md has the bytes). Each side proves h
+// in its first sealed record: a wrong static key, a changed version or any changed byte shows there, before the client
+// has sent anything secret.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@
 namespace gearbox::link {
 
 inline constexpr std::size_t kHelloBytes = 4 + 2 + 2 + 32;
-inline constexpr std::size_t kSealBytes = 17;       // added to each record by secretstream
+inline constexpr std::size_t kSealBytes = 17;  // added to each record by secretstream
 inline constexpr std::size_t kReplyBytes = 2 + 32 + 24 + 32 + kSealBytes;
 inline constexpr std::size_t kFinishBytes = 24 + 32 + kSealBytes;
 inline constexpr std::uint16_t kLowestVersion = 1;
@@ -46,9 +47,10 @@ class SecureChannel {
   /// closed: the peer's end mark was met earlier.
   Outcome<void> open(ByteView sealed, ByteView additional, ByteSpan out);
 
-  /// The same records piece by piece, bit for bit, so that nobody has to hold a big one whole: begin, any number of parts
-  /// of any size (out as long as in; the same memory is allowed), end. `head` is the record's first byte, `tail` its last 16.
-  /// One record per direction at a time. What open_part() gives is not to be trusted before open_end() has agreed.
+  /// The same records piece by piece, bit for bit, so that nobody has to hold a big one whole: begin, any number of
+  /// parts of any size (out as long as in; the same memory is allowed), end. `head` is the record's first byte, `tail`
+  /// its last 16. One record per direction at a time. What open_part() gives is not to be trusted before open_end() has
+  /// agreed.
   void seal_begin(ByteView additional, std::byte& head, bool last = false);
   void seal_part(ByteView plain, ByteSpan out);
   void seal_end(std::span<std::byte, kSealBytes - 1> tail);
@@ -79,11 +81,11 @@ class ClientHandshake {
     SecureChannel channel;
     std::array<std::byte, kFinishBytes> finish;  // to be sent first
   };
-  /// Do the first bytes of a reply (any number) look like one? A peer of another protocol is told apart before it has sent
-  /// a whole reply's worth. Errors: not_gearbox; unsupported_version.
+  /// Do the first bytes of a reply (any number) look like one? A peer of another protocol is told apart before it has
+  /// sent a whole reply's worth. Errors: not_gearbox; unsupported_version.
   static Outcome<void> look_at(ByteView first_bytes);
-  /// Errors: wrong_server_key when the server cannot prove the pinned key (or a byte was changed on the way: the two cannot
-  /// be told apart); unsupported_version; not_gearbox.
+  /// Errors: wrong_server_key when the server cannot prove the pinned key (or a byte was changed on the way: the two
+  /// cannot be told apart); unsupported_version; not_gearbox.
   Outcome<Done> read_reply(ByteView reply);
 
  private:
@@ -99,7 +101,8 @@ class ServerHandshake {
   static Outcome<void> look_at(ByteView first_bytes);
   /// Errors: not_gearbox (what the first bytes look like is said: "TLS", "HTTP"); unsupported_version.
   Outcome<std::array<std::byte, kReplyBytes>> read_hello(ByteView hello);
-  /// What to send a client whose versions we do not speak, before closing: it names ours. Nobody can be sure who sent it.
+  /// What to send a client whose versions we do not speak, before closing: it names ours. Nobody can be sure who sent
+  /// it.
   static std::array<std::byte, kReplyBytes> refusal();
   /// Errors: decrypt_failed (altered, replayed, or made for another server key).
   Outcome<SecureChannel> read_finish(ByteView finish);

@@ -20,7 +20,8 @@ struct TicketCheck {
   std::int64_t central_unix_ms = 0;              // central's time now, aged on the monotonic clock
 };
 
-/// Errors: bad_ticket (shape, signature, unknown key id, other node, other device: the detail says which), expired_ticket.
+/// Errors: bad_ticket (shape, signature, unknown key id, other node, other device: the detail says which),
+/// expired_ticket.
 Outcome<wire::Ticket> check_ticket(std::string_view text, const TicketCheck& against);
 
 /// Does the ticket allow `task`? Errors: not_allowed.

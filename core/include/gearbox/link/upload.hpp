@@ -37,8 +37,8 @@ std::string_view name_of(UploadState state);
 class UploadReceiver {
  public:
   /// Checks the announcement against itself: sums, tensor specs, codec counts, names.
-  /// Errors: bad_input, bad_name; too_large when wire_bytes or the plain bytes exceed `limit_bytes` (said before anything is
-  /// received). The state is then `announced`; an upload of no bytes is complete at once.
+  /// Errors: bad_input, bad_name; too_large when wire_bytes or the plain bytes exceed `limit_bytes` (said before
+  /// anything is received). The state is then `announced`; an upload of no bytes is complete at once.
   static Outcome<UploadReceiver> announce(wire::Submit submit, std::uint64_t limit_bytes);
 
   /// Which input and which of its wire bytes lie at the current offset; for the caller to find the place.
@@ -79,8 +79,8 @@ class UploadReceiver {
 /// The device's side: cuts the upload into chunks from wherever the node says it is.
 class UploadSender {
  public:
-  /// One encoded input: `chunks` follow each other; a stored input is one long chunk that may be cut anywhere, a coded one
-  /// has one chunk per tile, which must stay whole.
+  /// One encoded input: `chunks` follow each other; a stored input is one long chunk that may be cut anywhere, a coded
+  /// one has one chunk per tile, which must stay whole.
   struct Input {
     Bytes wire;
     std::vector<std::uint32_t> tile_bytes;  // empty: stored

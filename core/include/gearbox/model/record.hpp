@@ -1,4 +1,5 @@
-// record.hpp: model.toml, read and checked: what a model is, what goes in and out. The node and the shim read the same file.
+// record.hpp: model.toml, read and checked: what a model is, what goes in and out. The node and the shim read the same
+// file.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +16,31 @@ namespace gearbox::model {
 struct TensorDecl {
   std::string name;
   wire::DType dtype = wire::DType::uint8;
-  bool any_dtype = false;                // dtype = "ANY"
+  bool any_dtype = false;  // dtype = "ANY"
   std::vector<std::int64_t> shape;
-  bool any_shape = false;                // shape left out
-  bool list = false;                     // outputs: any number of tensors, each of this kind; feeds for_each
-  std::vector<std::int64_t> probe_shape; // inputs: what the readiness probe sends; default: shape with 1 for -1
+  bool any_shape = false;                 // shape left out
+  bool list = false;                      // outputs: any number of tensors, each of this kind; feeds for_each
+  std::vector<std::int64_t> probe_shape;  // inputs: what the readiness probe sends; default: shape with 1 for -1
 };
 
 struct Record {
   std::string name;
-  std::string version;                   // "1", "2.3.1"
-  std::string framework;                 // for people: "onnxruntime"
+  std::string version;    // "1", "2.3.1"
+  std::string framework;  // for people: "onnxruntime"
   std::string summary;
-  std::string file = "model.py";         // beside model.toml
+  std::string file = "model.py";  // beside model.toml
   std::string class_name = "Model";
   std::vector<TensorDecl> inputs, outputs;
   std::uint32_t max_batch = 1;
   std::uint32_t max_delay_ms = 0;
-  std::uint32_t prefetch = 2;            // calls handed to a worker ahead of time
-  std::uint32_t threads = 1;             // OMP_NUM_THREADS and the like, set before Python starts
-  std::uint64_t memory_mb = 0;           // estimate, for placement; 0 = unknown
+  std::uint32_t prefetch = 2;                // calls handed to a worker ahead of time
+  std::uint32_t threads = 1;                 // OMP_NUM_THREADS and the like, set before Python starts
+  std::uint64_t memory_mb = 0;               // estimate, for placement; 0 = unknown
   std::uint64_t max_output_bytes = 1 << 20;  // grant for one call (max_output_kb in the file)
   std::uint32_t load_timeout_ms = 120000;
-  std::uint32_t call_timeout_ms = 60000; // a call that runs longer makes the worker suspect
+  std::uint32_t call_timeout_ms = 60000;  // a call that runs longer makes the worker suspect
   std::filesystem::path folder;
-  std::string digest;                    // XXH3-128 over model.toml and the model file, hex
+  std::string digest;  // XXH3-128 over model.toml and the model file, hex
 };
 
 /// Reads `folder`/model.toml. Errors: bad_config with file, line and key (see toml/document.hpp).

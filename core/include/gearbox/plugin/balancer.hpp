@@ -1,4 +1,5 @@
-// balancer.hpp: a Balancer chooses one of several candidates: a worker for a request's next step, or a node for a device.
+// balancer.hpp: a Balancer chooses one of several candidates: a worker for a request's next step, or a node for a
+// device.
 #pragma once
 
 #include <chrono>
@@ -17,19 +18,19 @@ inline constexpr std::uint32_t kBalancerApi = 1;  // raise on any change to this
 
 enum class CandidateId : std::uint32_t {};
 
-struct CandidateView {                  // copied for one call; nothing in it points anywhere
+struct CandidateView {  // copied for one call; nothing in it points anywhere
   CandidateId id;
-  std::uint32_t queued;                 // requests waiting for it, running ones excluded
+  std::uint32_t queued;  // requests waiting for it, running ones excluded
   std::uint32_t running;
-  std::uint32_t capacity;               // requests it can run at once: 1 for a worker, ready workers for a node
-  std::chrono::microseconds step_p95;   // over the last 10 s; zero while there is no sample
+  std::uint32_t capacity;              // requests it can run at once: 1 for a worker, ready workers for a node
+  std::chrono::microseconds step_p95;  // over the last 10 s; zero while there is no sample
 };
 
 /// Valid during the call.
 struct RequestView {
   std::string_view task;
-  std::string_view model;               // empty when a node is chosen
-  std::uint64_t payload_bytes;          // 0 when not known yet
+  std::string_view model;       // empty when a node is chosen
+  std::uint64_t payload_bytes;  // 0 when not known yet
   std::uint32_t tenant;
   std::uint8_t priority;
   std::uint8_t attempt;

@@ -1,7 +1,8 @@
 // codec.hpp: a Codec makes one tile of a tensor smaller, or easier to make smaller, and back.
 //
-// A tensor is cut into bands of whole rows (tiles); each is coded alone, so that a receiver decodes as frames arrive, in
-// bounded memory, straight into place. A chain such as image_delta + zstd codes each tile with the first, then the second.
+// A tensor is cut into bands of whole rows (tiles); each is coded alone, so that a receiver decodes as frames arrive,
+// in bounded memory, straight into place. A chain such as image_delta + zstd codes each tile with the first, then the
+// second.
 #pragma once
 
 #include <cstddef>
@@ -40,13 +41,13 @@ class Codec {
   /// An upper bound on encode's output for `in_bytes` of input.
   virtual std::size_t bound(std::size_t in_bytes) const = 0;
 
-  /// Codes `in` into the front of `out` (at least bound(in.size()) long); returns the bytes used. `tile` describes the plain
-  /// tile at the head of the chain; in.size() == tile.bytes() for the first codec of it.
+  /// Codes `in` into the front of `out` (at least bound(in.size()) long); returns the bytes used. `tile` describes the
+  /// plain tile at the head of the chain; in.size() == tile.bytes() for the first codec of it.
   virtual Outcome<std::size_t> encode(const TileView& tile, ByteView in, ByteSpan out) = 0;
 
-  /// The reverse. The caller knows from `tile` how long the plain tile is; for a codec behind another, `out` is exactly as long
-  /// as that one's encode output may be, and the bytes really used are returned.
-  /// Never writes past `out`, whatever `in` holds. Errors: corrupt_data, with what is wrong.
+  /// The reverse. The caller knows from `tile` how long the plain tile is; for a codec behind another, `out` is exactly
+  /// as long as that one's encode output may be, and the bytes really used are returned. Never writes past `out`,
+  /// whatever `in` holds. Errors: corrupt_data, with what is wrong.
   virtual Outcome<std::size_t> decode(const TileView& tile, ByteView in, ByteSpan out) = 0;
 };
 

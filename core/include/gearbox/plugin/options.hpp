@@ -15,10 +15,10 @@ enum class OptionType : std::uint32_t { integer = 1, number = 2, boolean = 3, te
 struct OptionSpec {
   const char* key;
   OptionType type;
-  const char* fallback;    // the default, as text
-  const char* unit;        // "requests", "ms"; empty where there is none
-  const char* help;        // one sentence
-  double lowest = -9.0e15; // for integer and number
+  const char* fallback;     // the default, as text
+  const char* unit;         // "requests", "ms"; empty where there is none
+  const char* help;         // one sentence
+  double lowest = -9.0e15;  // for integer and number
   double highest = 9.0e15;
 };
 

@@ -22,8 +22,8 @@ struct Connection {
 };
 
 struct Listening {
-  int descriptor = -1;     // readable when somebody waits to be accepted; the core owns it, also across a swap
-  std::string url;         // with the real port when 0 was asked for
+  int descriptor = -1;  // readable when somebody waits to be accepted; the core owns it, also across a swap
+  std::string url;      // with the real port when 0 was asked for
 };
 
 /// One instance may be called from several threads at once. Open connections and listening descriptors outlive it.
@@ -37,8 +37,8 @@ class Transport {
   /// Takes one waiting connection from a descriptor made by listen(). Never blocks.
   /// Errors: short_frame when nobody waits; no_space when descriptors are used up; closed when the peer has gone again.
   virtual Outcome<Connection> accept(int listening) = 0;
-  /// Resolves the name anew, tries each of its addresses in turn; may block until `deadline`, so never call it on a strand.
-  /// Errors: bad_input; unreachable (each address with its reason); timeout.
+  /// Resolves the name anew, tries each of its addresses in turn; may block until `deadline`, so never call it on a
+  /// strand. Errors: bad_input; unreachable (each address with its reason); timeout.
   virtual Outcome<Connection> connect(std::string_view url, Instant deadline) = 0;
 };
 

@@ -1,9 +1,10 @@
-// attach.hpp: what node and worker say to each other on the workers socket (SOCK_SEQPACKET): one JSON object per message,
-// descriptors beside it. The data path does not use it.
+// attach.hpp: what node and worker say to each other on the workers socket (SOCK_SEQPACKET): one JSON object per
+// message, descriptors beside it. The data path does not use it.
 //
 //   worker → node   {"hello": {...}}      first message: who this is
 //                   {"failed": {...}}     first and only message: it could not start, and why
-//   node → worker   {"accept": {...}}     with five descriptors: ring, doorbell of the worker, doorbell of the node, input
+//   node → worker   {"accept": {...}}     with five descriptors: ring, doorbell of the worker, doorbell of the node,
+//   input
 //                                         arena (read-only), the worker's own output arena
 //                   {"arena": {...}}      with one descriptor: another worker's output arena (read-only)
 //                   {"exit": "reason"}    end; do not come back
@@ -29,12 +30,12 @@ inline constexpr std::size_t kMaxAttachFds = 5;
 struct WorkerFailed {
   std::uint32_t slot = 0;
   int pid = 0;
-  std::string text;               // one line for people
+  std::string text;  // one line for people
 };
 
 struct Accept {
   std::uint32_t layout_version = kLayoutVersion;
-  std::uint32_t capacity = 0;     // entries per direction
+  std::uint32_t capacity = 0;  // entries per direction
   std::uint64_t input_bytes = 0;
   ArenaId output_arena{};
   std::uint64_t output_bytes = 0;
@@ -62,8 +63,8 @@ std::string to_json(const AttachBody& body);
 /// Errors: bad_frame for anything else than the above, with what was wrong; unknown members are skipped.
 Outcome<AttachBody> attach_body_from(std::string_view json);
 
-/// Sends one message, whole or not at all. Never raises SIGPIPE. Errors: overloaded when a non-blocking socket takes no more;
-/// closed; io_error.
+/// Sends one message, whole or not at all. Never raises SIGPIPE. Errors: overloaded when a non-blocking socket takes no
+/// more; closed; io_error.
 Outcome<void> send_message(int socket, const AttachBody& body, const std::vector<int>& fds);
 
 /// Takes one message. Errors: short_frame when a non-blocking socket has none; closed; bad_frame; io_error.

@@ -1,5 +1,6 @@
-// call_block.hpp: the block of a call or an answer: a header, one entry per tensor, a line of text. Written by one side,
-// copied once and checked by the other; offsets are checked against the arenas by whoever knows them (check_range).
+// call_block.hpp: the block of a call or an answer: a header, one entry per tensor, a line of text. Written by one
+// side, copied once and checked by the other; offsets are checked against the arenas by whoever knows them
+// (check_range).
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,21 @@
 
 namespace gearbox::shm {
 
-inline constexpr std::size_t kMaxTextBytes = 1000;   // one line
-inline constexpr std::size_t kTensorAlign = 64;      // bytes; of every tensor's start in an arena
+inline constexpr std::size_t kMaxTextBytes = 1000;  // one line
+inline constexpr std::size_t kTensorAlign = 64;     // bytes; of every tensor's start in an arena
 
 /// Where a tensor of a block lies.
 struct PlacedTensor {
   wire::TensorSpec spec;
-  std::uint32_t item = 0;      // position in a list output
+  std::uint32_t item = 0;  // position in a list output
   ArenaId arena{};
-  std::uint64_t offset = 0;    // bytes from the arena's start
+  std::uint64_t offset = 0;  // bytes from the arena's start
 };
 
 struct Block {
   std::vector<PlacedTensor> tensors;
-  std::uint32_t error = 0;     // an Errc in a failure, else 0
-  std::string text;            // printable, well-formed UTF-8, one line
+  std::uint32_t error = 0;  // an Errc in a failure, else 0
+  std::string text;         // printable, well-formed UTF-8, one line
 };
 
 /// Bytes that a block takes.
@@ -41,7 +42,8 @@ inline constexpr std::uint64_t kAnswerBlockBytes =
     (block_bytes(wire::kMaxTensors, kMaxTextBytes) + kTensorAlign - 1) / kTensorAlign * kTensorAlign;
 /// The grant for outputs of `bytes` in all: the block, and what aligning each tensor may cost.
 constexpr std::uint64_t grant_for(std::uint64_t bytes) {
-  return kAnswerBlockBytes + (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign + wire::kMaxTensors * kTensorAlign;
+  return kAnswerBlockBytes + (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign +
+         wire::kMaxTensors * kTensorAlign;
 }
 
 /// Writes a block to the front of `into`, tensor by tensor.

@@ -1,6 +1,6 @@
 // doorbell.hpp: how one side wakes the other: an eventfd that is only rung, and a flag in the ring (ring.hpp) that says
-// whether anybody sleeps. A ring that comes too early or too late is kept by the eventfd, so no wake-up is lost; at worst one
-// sleep ends for nothing.
+// whether anybody sleeps. A ring that comes too early or too late is kept by the eventfd, so no wake-up is lost; at
+// worst one sleep ends for nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// endpoint.hpp: a worker's side of the attachment to its node: socket, mapped memory, the two rings. worker_shim and the C++
-// echo worker are built on it. One thread, except where said.
+// endpoint.hpp: a worker's side of the attachment to its node: socket, mapped memory, the two rings. worker_shim and
+// the C++ echo worker are built on it. One thread, except where said.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace gearbox::shm {
 
 /// What a worker says of itself when it attaches; sent as JSON over the SOCK_SEQPACKET socket, together with nothing.
 struct WorkerHello {
-  std::string model, version, digest;   // of the record it loaded
-  std::string shim;                     // "worker_shim 0.1.0 (Python 3.11.2)"
+  std::string model, version, digest;  // of the record it loaded
+  std::string shim;                    // "worker_shim 0.1.0 (Python 3.11.2)"
   std::uint32_t layout_version = kLayoutVersion;
   int pid = 0;
-  std::uint32_t slot = 0;               // given by whoever started it (--slot); 0: none
+  std::uint32_t slot = 0;  // given by whoever started it (--slot); 0: none
 };
 
 /// One input tensor: a read-only view into mapped memory, valid until the call is answered.
@@ -36,12 +36,13 @@ struct InputTensor {
 struct Call {
   Descriptor descriptor{};
   Instant taken{};
-  std::vector<InputTensor> inputs;      // checked against the mappings
-  ByteSpan grant;                       // where the answer's block and bytes go
-  std::size_t reserved = 0;             // bytes of the grant that are taken, the block's room included
+  std::vector<InputTensor> inputs;  // checked against the mappings
+  ByteSpan grant;                   // where the answer's block and bytes go
+  std::size_t reserved = 0;         // bytes of the grant that are taken, the block's room included
 };
 
-/// One output: where its bytes are (spec.bytes of them). When they already lie inside the call's grant they are not copied.
+/// One output: where its bytes are (spec.bytes of them). When they already lie inside the call's grant they are not
+/// copied.
 struct OutputTensor {
   wire::TensorSpec spec;
   std::uint32_t item = 0;
@@ -55,18 +56,19 @@ class WorkerEndpoint {
   static Outcome<std::unique_ptr<WorkerEndpoint>> attach(const std::filesystem::path& socket, const WorkerHello& hello);
   ~WorkerEndpoint();
 
-  /// The next call: polls, spins up to the node's spin budget while the node runs on another CPU, then sleeps on the doorbell
-  /// and the socket; new arenas that the node sends meanwhile are mapped. Pings are answered inside.
-  /// Errors: closed when the node has gone or said exit; bad_frame when the ring is broken. Returns an empty vector after
+  /// The next call: polls, spins up to the node's spin budget while the node runs on another CPU, then sleeps on the
+  /// doorbell and the socket; new arenas that the node sends meanwhile are mapped. Pings are answered inside. Errors:
+  /// closed when the node has gone or said exit; bad_frame when the ring is broken. Returns an empty vector after
   /// `within` without a call.
   /// Takes up to `most` calls that are already there.
   Outcome<std::vector<Call>> next(std::size_t most, milliseconds within);
 
-  /// Room for an output's bytes inside the grant (64-byte aligned), for models that write in place; empty when it does not fit.
+  /// Room for an output's bytes inside the grant (64-byte aligned), for models that write in place; empty when it does
+  /// not fit.
   ByteSpan reserve(Call& call, std::size_t bytes);
 
-  /// Writes block and bytes into the grant and publishes the answer. Errors: result_too_large, bad_result (a tensor whose
-  /// name, shape and bytes do not fit, or too many); then nothing is published: send a failure instead.
+  /// Writes block and bytes into the grant and publishes the answer. Errors: result_too_large, bad_result (a tensor
+  /// whose name, shape and bytes do not fit, or too many); then nothing is published: send a failure instead.
   Outcome<void> answer(Call& call, const std::vector<OutputTensor>& outputs, std::chrono::nanoseconds run);
   /// `text` is cut to fit one line of 1,000 bytes.
   void fail(Call& call, const Error& error, std::chrono::nanoseconds run);

@@ -1,6 +1,6 @@
 // layout.hpp: everything that lies in memory shared by a node and a worker: one struct each, fixed widths, offsets, no
-// pointer, no lock. The classes that work on them are in ring.hpp, arena.hpp, call_block.hpp. The other side may die at any
-// instruction, or lie: whatever is read here is copied once, checked, then used.
+// pointer, no lock. The classes that work on them are in ring.hpp, arena.hpp, call_block.hpp. The other side may die at
+// any instruction, or lie: whatever is read here is copied once, checked, then used.
 #pragma once
 
 #include <atomic>
@@ -19,30 +19,30 @@ inline constexpr ArenaId kInputArena{0};
 
 enum class CallKind : std::uint32_t {
   infer = 1,
-  probe = 2,       // build inputs from the model's record and run them: a real round trip
-  ping = 3,        // answered by the shim's loop
+  probe = 2,  // build inputs from the model's record and run them: a real round trip
+  ping = 3,   // answered by the shim's loop
   // worker → node
-  answer = 16,     // block holds the outputs
-  failure = 17,    // block holds an Errc and one line of text
+  answer = 16,   // block holds the outputs
+  failure = 17,  // block holds an Errc and one line of text
 };
 
 /// One entry of a ring.
 struct alignas(64) Descriptor {
-  std::uint64_t request;        // the node's own call number; an answer repeats it
-  std::uint32_t attempt;        // so that a late answer of an earlier attempt is told apart
+  std::uint64_t request;  // the node's own call number; an answer repeats it
+  std::uint32_t attempt;  // so that a late answer of an earlier attempt is told apart
   CallKind kind;
-  std::uint32_t part;           // number of a stream's part
-  std::uint32_t epoch;          // of a worker group's plan
+  std::uint32_t part;   // number of a stream's part
+  std::uint32_t epoch;  // of a worker group's plan
   std::uint32_t tenant;
   std::uint32_t priority;
-  std::int64_t remaining_us;    // time left when published; negative: no deadline
-  ArenaId block_arena;          // where the call block lies
+  std::int64_t remaining_us;  // time left when published; negative: no deadline
+  ArenaId block_arena;        // where the call block lies
   std::uint32_t flags;
-  std::uint64_t block_offset;   // bytes from the arena's start
-  std::uint64_t block_bytes;    // 0: no block
-  std::uint64_t grant_offset;   // node → worker: where in the worker's output arena the answer may lie
+  std::uint64_t block_offset;  // bytes from the arena's start
+  std::uint64_t block_bytes;   // 0: no block
+  std::uint64_t grant_offset;  // node → worker: where in the worker's output arena the answer may lie
   std::uint64_t grant_bytes;
-  std::uint64_t run_ns;         // worker → node: time inside the model
+  std::uint64_t run_ns;  // worker → node: time inside the model
   std::uint64_t reserved[4];
 };
 static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>);
@@ -50,8 +50,8 @@ static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>
 /// At the front of a call block: a few numbers, then `tensors` entries, then text, then (in answers) the bytes.
 struct BlockHeader {
   std::uint32_t tensors;
-  std::uint32_t error;          // an Errc in a failure, else 0
-  std::uint32_t text_bytes;     // one line, behind the entries
+  std::uint32_t error;       // an Errc in a failure, else 0
+  std::uint32_t text_bytes;  // one line, behind the entries
   std::uint32_t reserved;
 };
 static_assert(sizeof(BlockHeader) == 16);
@@ -63,18 +63,18 @@ struct TensorEntry {
   std::uint32_t dtype;          // wire::DType
   std::uint32_t rank;
   std::int64_t shape[8];
-  std::uint32_t item;           // position in a list output; 0 for a plain tensor
+  std::uint32_t item;  // position in a list output; 0 for a plain tensor
   ArenaId arena;
-  std::uint64_t offset;         // bytes from that arena's start
+  std::uint64_t offset;  // bytes from that arena's start
   std::uint64_t bytes;
 };
 static_assert(sizeof(TensorEntry) == 128);
 
-/// One direction of a ring: a single producer, a single consumer. Each index has a cache line of its own; each side keeps
-/// its own index in private memory and only publishes a copy here.
+/// One direction of a ring: a single producer, a single consumer. Each index has a cache line of its own; each side
+/// keeps its own index in private memory and only publishes a copy here.
 struct RingSide {
-  alignas(64) std::atomic<std::uint64_t> head;   // written by the producer: entries published so far
-  alignas(64) std::atomic<std::uint64_t> tail;   // written by the consumer: entries taken so far
+  alignas(64) std::atomic<std::uint64_t> head;             // written by the producer: entries published so far
+  alignas(64) std::atomic<std::uint64_t> tail;             // written by the consumer: entries taken so far
   alignas(64) std::atomic<std::uint32_t> consumer_sleeps;  // 1: ring the doorbell after publishing
   std::atomic<std::uint32_t> consumer_cpu;
   std::atomic<std::uint32_t> producer_cpu;
@@ -85,7 +85,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 struct RingMemory {
   std::uint64_t magic;
   std::uint32_t layout_version;
-  std::uint32_t capacity;       // entries per direction, a power of two
+  std::uint32_t capacity;  // entries per direction, a power of two
   RingSide to_worker;
   RingSide to_node;
 };

@@ -1,12 +1,14 @@
-// ring.hpp: the two ends of one direction of a ring. The entries and the published indices lie in shared memory (layout.hpp);
-// each end keeps its own index here, in private memory, and believes the other's only within its range. No lock: a peer that
-// dies at any instruction leaves at most an entry that was never published, and that entry is never delivered.
+// ring.hpp: the two ends of one direction of a ring. The entries and the published indices lie in shared memory
+// (layout.hpp); each end keeps its own index here, in private memory, and believes the other's only within its range.
+// No lock: a peer that dies at any instruction leaves at most an entry that was never published, and that entry is
+// never delivered.
 //
-// Memory orders. `head` (producer → consumer) and `tail` (consumer → producer) each carry a release/acquire pair, so that
-// an entry's bytes, and the payload written before it, are seen before the index that announces them. Against lost wake-ups
-// four accesses are sequentially consistent (see publish() and may_sleep()): in their single order either the producer's
-// store of `head` comes before the consumer's last look at it, or the consumer's flag comes before the producer's look at
-// the flag. Only the consumer writes `consumer_sleeps`: a producer that cleared it could clear the flag of the next sleep.
+// Memory orders. `head` (producer → consumer) and `tail` (consumer → producer) each carry a release/acquire pair, so
+// that an entry's bytes, and the payload written before it, are seen before the index that announces them. Against lost
+// wake-ups four accesses are sequentially consistent (see publish() and may_sleep()): in their single order either the
+// producer's store of `head` comes before the consumer's last look at it, or the consumer's flag comes before the
+// producer's look at the flag. Only the consumer writes `consumer_sleeps`: a producer that cleared it could clear the
+// flag of the next sleep.
 //
 // Threads: each end belongs to one thread.
 #pragma once
@@ -21,7 +23,7 @@
 
 namespace gearbox::shm {
 
-inline constexpr std::uint32_t kRingCapacity = 64;   // entries per direction
+inline constexpr std::uint32_t kRingCapacity = 64;  // entries per direction
 inline constexpr std::uint32_t kNoCpu = 0xFFFFFFFF;
 
 inline std::uint32_t this_cpu() {
@@ -45,7 +47,8 @@ class RingProducer {
   /// Errors: overloaded when the ring is full; bad_frame when the consumer's index is impossible.
   Outcome<void> push(const Descriptor& entry) {
     if (own_ - seen_tail_ == capacity_) {
-      // Acquire: pairs with the consumer's release store in release(): the entry was copied out before it is overwritten.
+      // Acquire: pairs with the consumer's release store in release(): the entry was copied out before it is
+      // overwritten.
       const std::uint64_t tail = side_->tail.load(std::memory_order_acquire);
       if (tail < seen_tail_ || tail > published_) return Error{Errc::bad_frame, "the ring's tail is out of range"};
       seen_tail_ = tail;
@@ -65,8 +68,8 @@ class RingProducer {
       // Relaxed: a hint, compared and nothing else.
       side_->producer_cpu.store(cpu, std::memory_order_relaxed);
     }
-    // Sequentially consistent, which includes release: pairs with the consumer's loads of `head` in ready() (entries before
-    // index), and stands with the load below against may_sleep() (no lost wake-up).
+    // Sequentially consistent, which includes release: pairs with the consumer's loads of `head` in ready() (entries
+    // before index), and stands with the load below against may_sleep() (no lost wake-up).
     side_->head.store(own_, std::memory_order_seq_cst);
     return side_->consumer_sleeps.load(std::memory_order_seq_cst) != 0;
   }
@@ -149,8 +152,12 @@ RingMemory* make_ring(void* memory, std::uint32_t capacity);
 /// The ring that the other side made. Errors: bad_frame when magic, version, capacity or size do not fit.
 Outcome<RingMemory*> open_ring(void* memory, std::uint64_t bytes, std::uint32_t capacity);
 
-inline Descriptor* to_worker_entries(RingMemory* ring) { return reinterpret_cast<Descriptor*>(ring + 1); }
-inline Descriptor* to_node_entries(RingMemory* ring, std::uint32_t capacity) { return to_worker_entries(ring) + capacity; }
+inline Descriptor* to_worker_entries(RingMemory* ring) {
+  return reinterpret_cast<Descriptor*>(ring + 1);
+}
+inline Descriptor* to_node_entries(RingMemory* ring, std::uint32_t capacity) {
+  return to_worker_entries(ring) + capacity;
+}
 static_assert(sizeof(RingMemory) % alignof(Descriptor) == 0);
 
 }  // namespace gearbox::shm

@@ -1,5 +1,6 @@
-// spin.hpp: how long a reader polls its ring before it sleeps. Waking a sleeper on another CPU costs 40 to 90 µs, so it pays
-// to spin about as long as the wait is expected to be; it never pays when the peer needs this CPU, or the wait is long.
+// spin.hpp: how long a reader polls its ring before it sleeps. Waking a sleeper on another CPU costs 40 to 90 µs, so it
+// pays to spin about as long as the wait is expected to be; it never pays when the peer needs this CPU, or the wait is
+// long.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,10 @@
-// document.hpp: guarded reading of one TOML file: what is in it is checked here, so that nothing outside sees a raw value.
+// document.hpp: guarded reading of one TOML file: what is in it is checked here, so that nothing outside sees a raw
+// value.
 //
-// toml++ guards arrays and inline tables only: a dotted key of 100,000 parts ends the process. So the text is scanned first,
-// and refused when it is too large, nested too deeply, or no UTF-8. Then every value is read through a Table, which knows
-// the type and the range asked for; what nobody asked for is an unknown key. All faults are collected, none is thrown.
+// toml++ guards arrays and inline tables only: a dotted key of 100,000 parts ends the process. So the text is scanned
+// first, and refused when it is too large, nested too deeply, or no UTF-8. Then every value is read through a Table,
+// which knows the type and the range asked for; what nobody asked for is an unknown key. All faults are collected, none
+// is thrown.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +23,15 @@
 namespace gearbox::toml {
 
 inline constexpr std::size_t kMaxFileBytes = 256 * 1024;
-inline constexpr std::size_t kMaxNesting = 32;  // parts of a dotted key or header; arrays and inline tables in each other
-inline constexpr std::size_t kMaxListed = 50;   // faults told; the others are counted
+inline constexpr std::size_t kMaxNesting =
+    32;  // parts of a dotted key or header; arrays and inline tables in each other
+inline constexpr std::size_t kMaxListed = 50;  // faults told; the others are counted
 
 /// Collects "FILE:LINE:COLUMN: key: what" of any number of documents. Not thread-safe.
 class Faults {
  public:
-  /// `line` and `column` start at 1; 0 for a fault of the file as a whole. `key` may be empty. Outside text is escaped here.
+  /// `line` and `column` start at 1; 0 for a fault of the file as a whole. `key` may be empty. Outside text is escaped
+  /// here.
   void add(std::string_view file, std::size_t line, std::size_t column, std::string_view key, std::string_view what);
   /// Takes over the lines of another collection's error(), each behind `prefix`.
   void add_told(const Error& error, std::string_view prefix = {});
@@ -50,15 +54,16 @@ Outcome<void> check_nesting(std::string_view text);
 
 using Scalar = std::variant<std::int64_t, double, bool, std::string>;
 
-/// A view of one TOML table; copies are cheap. Each getter makes its key known, adds a fault for a value of another type or
-/// outside the range, and then gives `fallback`, so that reading goes on and finds the other faults too.
-/// Valid as long as its Document.
+/// A view of one TOML table; copies are cheap. Each getter makes its key known, adds a fault for a value of another
+/// type or outside the range, and then gives `fallback`, so that reading goes on and finds the other faults too. Valid
+/// as long as its Document.
 class Table {
  public:
   bool has(std::string_view key) const;
 
   std::int64_t integer(std::string_view key, std::int64_t fallback, std::int64_t lowest, std::int64_t highest) const;
-  double number(std::string_view key, double fallback, double lowest, double highest) const;  // finite; takes integers too
+  double number(std::string_view key, double fallback, double lowest,
+                double highest) const;  // finite; takes integers too
   bool boolean(std::string_view key, bool fallback) const;
   std::string text(std::string_view key, std::string_view fallback, std::size_t max_bytes = 1024) const;
   /// A text on the allow-list of names (base/text.hpp).
@@ -96,8 +101,8 @@ class Table {
 /// One parsed file. Movable. `faults` given to parse() must outlive it.
 class Document {
  public:
-  /// Reads and parses; `shown` is the file's name in faults. Nothing, with at least one fault, when that cannot be done. An empty
-  /// file is a fault: it is one that is still being written.
+  /// Reads and parses; `shown` is the file's name in faults. Nothing, with at least one fault, when that cannot be
+  /// done. An empty file is a fault: it is one that is still being written.
   static std::optional<Document> read(const std::filesystem::path& path, std::string_view shown, Faults& faults);
   static std::optional<Document> parse(std::string text, std::string_view shown, Faults& faults);
   Document(Document&&) noexcept;

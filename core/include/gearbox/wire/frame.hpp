@@ -1,8 +1,8 @@
 // frame.hpp: the unit on every connection: a fixed header, a small JSON header, a payload.
 //
 // On a sealed connection a frame is two records of the secure channel: the header alone (always kHeaderBytes + the
-// record's overhead, so that no length travels in clear), then, when json_bytes + payload_bytes > 0, JSON and payload as
-// one record, with the plain header as additional data. On the node's unix socket both travel as they are.
+// record's overhead, so that no length travels in clear), then, when json_bytes + payload_bytes > 0, JSON and payload
+// as one record, with the plain header as additional data. On the node's unix socket both travel as they are.
 #pragma once
 
 #include <cstddef>
@@ -24,25 +24,25 @@ inline constexpr std::uint32_t kNoDeadline = 0xFFFFFFFF;
 
 /// Who sends it: D device, N node, C central, L local command line. Values are for good; unknown ones are skipped.
 enum class FrameType : std::uint8_t {
-  hello = 1,          // first frame of a client: login or ticket, signed over the channel's h
+  hello = 1,  // first frame of a client: login or ticket, signed over the channel's h
   hello_ok = 2,
-  error = 3,          // about `request` when that is set, else about the connection, which then ends
-  ping = 4,           // either side; answered at once with pong
+  error = 3,  // about `request` when that is set, else about the connection, which then ends
+  ping = 4,   // either side; answered at once with pong
   pong = 5,
-  enrol = 10,         // D→C: password, once; registers the device key
-  locate = 11,        // D→C: where is task T?
-  located = 12,       // C→D: address, node key, ticket
-  submit = 20,        // D→N: announces a request; with kInlinePayload it brings its bytes along
-  upload_at = 21,     // N→D: `offset` = bytes the node has; answer to submit, then an acknowledgement now and then
-  upload_data = 22,   // D→N: payload at `offset`; a coded tensor: exactly one tile
-  accepted = 23,      // N→D: whole and verified; the node answers for it from here on
-  cancel = 24,        // D→N
-  result = 25,        // N→D: JSON describes all tensors and the timing; payload = first bytes of them
-  result_data = 26,   // N→D: more of the result's bytes, at `offset`, in order
-  result_ack = 27,    // D→N: received whole
-  node_report = 40,   // N→C: load, models, tasks; once a second
-  report_ok = 41,     // C→N: central's time, keys, revocations
-  control = 60,       // L→N, L→C on a unix socket: {"command": ...}
+  enrol = 10,        // D→C: password, once; registers the device key
+  locate = 11,       // D→C: where is task T?
+  located = 12,      // C→D: address, node key, ticket
+  submit = 20,       // D→N: announces a request; with kInlinePayload it brings its bytes along
+  upload_at = 21,    // N→D: `offset` = bytes the node has; answer to submit, then an acknowledgement now and then
+  upload_data = 22,  // D→N: payload at `offset`; a coded tensor: exactly one tile
+  accepted = 23,     // N→D: whole and verified; the node answers for it from here on
+  cancel = 24,       // D→N
+  result = 25,       // N→D: JSON describes all tensors and the timing; payload = first bytes of them
+  result_data = 26,  // N→D: more of the result's bytes, at `offset`, in order
+  result_ack = 27,   // D→N: received whole
+  node_report = 40,  // N→C: load, models, tasks; once a second
+  report_ok = 41,    // C→N: central's time, keys, revocations
+  control = 60,      // L→N, L→C on a unix socket: {"command": ...}
   control_answer = 61,
 };
 
@@ -52,16 +52,16 @@ inline constexpr std::uint8_t kLastPart = 0x02;       // result, result_data: no
 struct FrameHeader {
   FrameType type{};
   std::uint8_t flags = 0;
-  std::uint8_t priority = 0;                  // 0 normal; higher is sooner
+  std::uint8_t priority = 0;  // 0 normal; higher is sooner
   std::uint32_t json_bytes = 0;
   std::uint32_t payload_bytes = 0;
-  RequestId request;                          // nil: about the connection
+  RequestId request;  // nil: about the connection
   std::uint32_t attempt = 0;
-  std::uint32_t part = 0;                     // number of a stream's part
-  std::uint32_t remaining_ms = kNoDeadline;   // time left, a duration: clocks are never compared
+  std::uint32_t part = 0;                    // number of a stream's part
+  std::uint32_t remaining_ms = kNoDeadline;  // time left, a duration: clocks are never compared
   std::uint32_t tenant = 0;
-  std::uint32_t epoch = 0;                    // of a worker group's plan
-  std::uint64_t offset = 0;                   // into the upload or the result
+  std::uint32_t epoch = 0;   // of a worker group's plan
+  std::uint64_t offset = 0;  // into the upload or the result
 };
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;

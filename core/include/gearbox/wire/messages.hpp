@@ -1,8 +1,9 @@
-// messages.hpp: the JSON half of frames: one struct for each, its text form, and a reader that skips unknown members and
-// takes the default for missing ones, so that versions can differ by one. Binary values (keys, signatures) are hexadecimal.
+// messages.hpp: the JSON half of frames: one struct for each, its text form, and a reader that skips unknown members
+// and takes the default for missing ones, so that versions can differ by one. Binary values (keys, signatures) are
+// hexadecimal.
 //
-// to_json never fails. from_json: Errors: bad_frame for text that is no JSON object (depth over 16, over 64 KiB, invalid
-// UTF-8) or a member of another type, with the member's name; the struct's own limits are checked there too.
+// to_json never fails. from_json: Errors: bad_frame for text that is no JSON object (depth over 16, over 64 KiB,
+// invalid UTF-8) or a member of another type, with the member's name; the struct's own limits are checked there too.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +19,19 @@
 
 namespace gearbox::wire {
 
-/// hello. Central: user + signature, no ticket. Node, from a device: ticket + signature. Central, from a node: role "node".
-/// The signature is Ed25519 by `key` over "gearbox hello 1" ‖ role ‖ h of the channel.
+/// hello. Central: user + signature, no ticket. Node, from a device: ticket + signature. Central, from a node: role
+/// "node". The signature is Ed25519 by `key` over "gearbox hello 1" ‖ role ‖ h of the channel.
 struct Hello {
-  std::string role;      // "device", "node", "local"
-  std::string user;      // the account; empty for nodes
+  std::string role;  // "device", "node", "local"
+  std::string user;  // the account; empty for nodes
   PublicKey key;
-  std::string signature; // 64 bytes as hex
-  std::string ticket;    // as central gave it; empty towards central
-  std::string agent;     // "pi_client 0.1.0", for logs
+  std::string signature;  // 64 bytes as hex
+  std::string ticket;     // as central gave it; empty towards central
+  std::string agent;      // "pi_client 0.1.0", for logs
 };
 
 struct HelloOk {
-  std::string name;      // who answers: the node's or central's name
+  std::string name;           // who answers: the node's or central's name
   std::uint32_t idle_ms = 0;  // silence after which the server closes
   std::uint64_t max_upload_bytes = 0;
 };
@@ -39,17 +40,19 @@ struct HelloOk {
 struct Enrol {
   std::string user;
   std::string password;
-  std::string device;    // a name for the device, unique within the user
+  std::string device;  // a name for the device, unique within the user
   PublicKey key;
   std::string signature;
 };
 
-struct Locate { std::string task; };
+struct Locate {
+  std::string task;
+};
 
 struct Located {
-  std::string node;                     // its name
-  std::vector<std::string> addresses;   // URLs, best first
-  std::string node_key;                 // X25519 public key of its channel, hex
+  std::string node;                    // its name
+  std::vector<std::string> addresses;  // URLs, best first
+  std::string node_key;                // X25519 public key of its channel, hex
   std::string ticket;
   std::uint32_t ticket_ttl_ms = 0;
 };
@@ -58,21 +61,21 @@ struct ErrorMessage {
   std::uint16_t code = 0;
   std::string name;
   std::string detail;
-  std::uint32_t retry_after_ms = 0;     // 0: trying again will not help, or nobody knows when
+  std::uint32_t retry_after_ms = 0;  // 0: trying again will not help, or nobody knows when
 };
 
 /// One input of a submit: the plain tensor and how it travels.
 struct InputSpec {
   TensorSpec tensor;
-  std::uint64_t wire_bytes = 0;         // what is uploaded for it
-  std::vector<std::string> codecs;      // in the order of encoding; empty = stored
+  std::uint64_t wire_bytes = 0;     // what is uploaded for it
+  std::vector<std::string> codecs;  // in the order of encoding; empty = stored
 };
 
 struct Submit {
   std::string task;
-  std::vector<InputSpec> inputs;        // uploaded in this order, one after the other
-  std::string digest;                   // XXH3-128 (canonical, hex) over all uploaded bytes
-  std::uint64_t wire_bytes = 0;         // the sum
+  std::vector<InputSpec> inputs;  // uploaded in this order, one after the other
+  std::string digest;             // XXH3-128 (canonical, hex) over all uploaded bytes
+  std::uint64_t wire_bytes = 0;   // the sum
 };
 
 /// Where the time of one step went. `run_us` is the longest of its calls, `calls` their number (for_each).
@@ -83,36 +86,36 @@ struct StepTiming {
 };
 
 struct Timing {
-  std::uint64_t upload_us = 0;          // submit arrived → whole and verified
-  std::uint64_t queue_us = 0;           // accepted → first step handed to a worker
-  std::uint64_t total_us = 0;           // submit arrived → result ready
+  std::uint64_t upload_us = 0;  // submit arrived → whole and verified
+  std::uint64_t queue_us = 0;   // accepted → first step handed to a worker
+  std::uint64_t total_us = 0;   // submit arrived → result ready
   std::vector<StepTiming> steps;
 };
 
 struct ResultMessage {
-  std::vector<TensorSpec> tensors;      // payload bytes follow each other in this order
+  std::vector<TensorSpec> tensors;  // payload bytes follow each other in this order
   std::uint64_t bytes = 0;
   Timing timing;
 };
 
 struct ModelReport {
   std::string name, version;
-  std::uint32_t workers = 0;            // ready ones
+  std::uint32_t workers = 0;  // ready ones
   std::uint32_t queued = 0, running = 0;
   std::uint64_t step_p95_us = 0;
 };
 
 struct TaskReport {
   std::string name;
-  std::vector<std::string> models;      // one per step, as "name" or "name@version"
-  bool ready = false;                   // each step's model has a ready worker
+  std::vector<std::string> models;  // one per step, as "name" or "name@version"
+  bool ready = false;               // each step's model has a ready worker
 };
 
 /// node_report, once a second.
 struct NodeReport {
   std::string name;
-  std::vector<std::string> addresses;   // where devices reach it
-  std::string channel_key;              // X25519 public key, hex
+  std::vector<std::string> addresses;  // where devices reach it
+  std::string channel_key;             // X25519 public key, hex
   std::uint32_t queued = 0, running = 0, sessions = 0;
   bool draining = false;
   std::string config_digest;
@@ -121,9 +124,9 @@ struct NodeReport {
 };
 
 struct ReportOk {
-  std::int64_t central_unix_ms = 0;     // central's time; the node ages it on its own monotonic clock
+  std::int64_t central_unix_ms = 0;                // central's time; the node ages it on its own monotonic clock
   std::map<std::string, std::string> ticket_keys;  // key id → Ed25519 public key, hex
-  std::vector<std::string> revoked;     // device keys, hex
+  std::vector<std::string> revoked;                // device keys, hex
 };
 
 /// What central signs. Text form: hex of the JSON, '.', hex of the signature; opaque to devices.
@@ -132,17 +135,17 @@ struct Ticket {
   std::string user;
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;
-  std::uint32_t max_requests = 0;       // at once; 0 = the node's default
-  std::uint64_t max_upload_bytes = 0;   // 0 = the node's default
-  std::vector<std::string> tasks;       // "*" = all
-  std::string node;                     // the node's identity key, hex
-  std::int64_t expires_unix_ms = 0;     // on central's clock
+  std::uint32_t max_requests = 0;      // at once; 0 = the node's default
+  std::uint64_t max_upload_bytes = 0;  // 0 = the node's default
+  std::vector<std::string> tasks;      // "*" = all
+  std::string node;                    // the node's identity key, hex
+  std::int64_t expires_unix_ms = 0;    // on central's clock
   std::string key_id;
 };
 
 // One pair for each of the structs above.
-#define GEARBOX_MESSAGE(Type)          \
-  std::string to_json(const Type&);    \
+#define GEARBOX_MESSAGE(Type)       \
+  std::string to_json(const Type&); \
   Outcome<void> from_json(std::string_view text, Type& into)
 GEARBOX_MESSAGE(Hello);
 GEARBOX_MESSAGE(HelloOk);

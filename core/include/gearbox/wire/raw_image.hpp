@@ -12,8 +12,8 @@ namespace gearbox::wire {
 /// A frame as a tensor, always little-endian and row-major.
 struct RawImage {
   TensorSpec spec;
-  ByteView data;     // spec.bytes long; into the file, or into `swapped` where bytes had to change places
-  Bytes swapped;     // moving a RawImage keeps `data` valid, copying it does not
+  ByteView data;  // spec.bytes long; into the file, or into `swapped` where bytes had to change places
+  Bytes swapped;  // moving a RawImage keeps `data` valid, copying it does not
 
   RawImage() = default;
   RawImage(RawImage&&) = default;
@@ -25,7 +25,8 @@ struct RawImage {
 /// True when `file` starts like one of the formats here: "\x93NUMPY", "P5" or "P6".
 bool looks_raw(ByteView file);
 
-/// Reads a whole file; `file` must outlive the result. Bits pass unchanged (NaN, -0, denormals). `tensor_name` becomes spec.name.
+/// Reads a whole file; `file` must outlive the result. Bits pass unchanged (NaN, -0, denormals). `tensor_name` becomes
+/// spec.name.
 ///   .npy: bool, u1-u8, i1-i8, f2, f4, f8, either byte order, C order, 1 to 4 dimensions.
 ///   PNM: [height, width] or [height, width, 3]; UINT8, or UINT16 for a maximum over 255. Values are not scaled.
 /// Nothing is allocated from a size that the file's own length does not bear out.

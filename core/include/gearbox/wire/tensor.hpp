@@ -14,18 +14,28 @@ namespace gearbox::wire {
 
 /// Values are for good: they stand in rings and on wires.
 enum class DType : std::uint32_t {
-  boolean = 1, uint8 = 2, uint16 = 3, uint32 = 4, uint64 = 5, int8 = 6, int16 = 7, int32 = 8, int64 = 9,
-  fp16 = 10, fp32 = 11, fp64 = 12,
+  boolean = 1,
+  uint8 = 2,
+  uint16 = 3,
+  uint32 = 4,
+  uint64 = 5,
+  int8 = 6,
+  int16 = 7,
+  int32 = 8,
+  int64 = 9,
+  fp16 = 10,
+  fp32 = 11,
+  fp64 = 12,
   bytes = 13,  // elements of any length; in a payload each is u32le length + bytes
 };
 
-std::string_view name_of(DType type);                     // "UINT8", "FP32", "BYTES" ...
+std::string_view name_of(DType type);  // "UINT8", "FP32", "BYTES" ...
 std::optional<DType> dtype_from(std::string_view name);
 std::optional<DType> dtype_from(std::uint32_t number);
-std::size_t element_bytes(DType type);                    // 0 for bytes
+std::size_t element_bytes(DType type);  // 0 for bytes
 
 inline constexpr std::size_t kMaxRank = 8;
-inline constexpr std::size_t kMaxTensors = 64;            // in one request or result, list items counted singly
+inline constexpr std::size_t kMaxTensors = 64;  // in one request or result, list items counted singly
 
 /// A tensor without its bytes. `bytes` is the size of the payload in the plain (decoded) form.
 struct TensorSpec {
