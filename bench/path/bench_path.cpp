@@ -50,15 +50,27 @@ Bytes jpeg_of(const Sample& sample) {
   }
 }
 
-/// The top of a picture, so that it is about as big as the others.
-Sample cut(Sample sample) {
+/// The picture, repeated downwards and cut, as one of about kWanted bytes.
+Sample sized(Sample sample) {
   const std::size_t row = sample.plain.size() / static_cast<std::size_t>(sample.spec.shape[0]);
-  if (sample.plain.size() > kWanted) {
-    sample.spec.shape[0] = static_cast<std::int64_t>(kWanted / row);
-    sample.spec.bytes = kWanted / row * row;
-    sample.plain.resize(sample.spec.bytes);
-  }
+  const Bytes once = sample.plain;
+  while (sample.plain.size() < kWanted) sample.plain.insert(sample.plain.end(), once.begin(), once.end());
+  sample.spec.shape[0] = static_cast<std::int64_t>(kWanted / row);
+  sample.spec.bytes = kWanted / row * row;
+  sample.plain.resize(sample.spec.bytes);
   return sample;
+}
+
+std::vector<Sample> photos_of(const std::vector<std::string>& files) {
+  std::vector<Sample> photos;
+  for (const std::string& file : files) {
+    Sample sample = must(read_sample(file));
+    if (sample.spec.shape.size() == 3 && sample.spec.shape[2] == 3) photos.push_back(sized(std::move(sample)));
+  }
+  if (!photos.empty()) return photos;
+  std::printf("no photographs given: one made here\n");
+  photos.push_back(sized(made_photo(1)));
+  return photos;
 }
 
 struct Ratios {
@@ -109,26 +121,33 @@ struct Options {
   std::string json;
   int rounds = 15;
   std::size_t connections = 1000;
-  std::vector<Sample> photos;
+  std::vector<std::string> files;
 };
 
-int run(Options options) {
-  std::vector<Row> rows;
+int run(const Options& options) {
+  std::vector<Row> rows, connections;
+  {
+    // First, while this process is small: a node forked from a big one would have its free memory, and never grow.
+    NodeProcess::Setup setup;
+    setup.max_connections = static_cast<std::uint32_t>(options.connections) + 256;
+    auto node = must(NodeProcess::start(setup));
+    const Held held = must(hold(*node, options.connections));
+    std::printf("%zu connections asked for, %d requests went on meanwhile\n", options.connections, held.requests);
+    connections.push_back({"conn.held", {static_cast<double>(held.connections)}, "", 1000, true});
+    connections.push_back({"conn.idle_kb", {held.each_kb}, "KB", 5, false});
+  }
   {
     auto node = must(NodeProcess::start({}));
     auto client = must(Client::log_in(*node));
     Ratios photo, stored;
-    if (options.photos.empty()) {
-      std::printf("no photographs given: one made here\n");
-      options.photos.push_back(made_photo(1));
-    }
-    for (const Sample& sample : options.photos) {
+    const std::vector<Sample> photos = photos_of(options.files);
+    for (const Sample& sample : photos) {
       Upload upload = Upload::coded(sample.spec, sample.plain);
       std::printf("%-24s %9.0f KB plain, %9.0f KB sealed\n", sample.name.c_str(), static_cast<double>(upload.plain_bytes()) / 1e3,
                   static_cast<double>(upload.wire_bytes()) / 1e3);
       measure(upload, *node, client, options.rounds, photo);
     }
-    Upload upload = Upload::stored(jpeg_of(options.photos.front()));
+    Upload upload = Upload::stored(jpeg_of(photos.front()));
     std::printf("%-24s %9.0f KB\n", "stored JPEG", static_cast<double>(upload.wire_bytes()) / 1e3);
     measure(upload, *node, client, options.rounds, stored);
     for (int i = 0; i < 200; ++i) must(small_request(client));
@@ -142,13 +161,7 @@ int run(Options options) {
     rows.push_back({"path.stored_bare_us", stored.bare_us, "us"});
     rows.push_back({"path.overhead_us", small, "us", 25, false});
   }
-  NodeProcess::Setup setup;
-  setup.max_connections = static_cast<std::uint32_t>(options.connections) + 256;
-  auto node = must(NodeProcess::start(setup));
-  const Held held = must(hold(*node, options.connections));
-  std::printf("%zu connections asked for, %d requests went on meanwhile\n", options.connections, held.requests);
-  rows.push_back({"conn.held", {static_cast<double>(held.connections)}, "", 1000, true});
-  rows.push_back({"conn.idle_kb", {held.each_kb}, "KB", 5, false});
+  rows.insert(rows.end(), connections.begin(), connections.end());
   print(rows);
   return options.json.empty() || write_json(options.json, rows) ? 0 : 1;
 }
@@ -172,8 +185,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "usage: bench_path [--json FILE] [--rounds N] [--connections N] [photo.ppm ...]\n");
       return 2;
     } else {
-      bench::Sample sample = bench::must(bench::read_sample(argv[i]));
-      if (sample.spec.shape.size() == 3 && sample.spec.shape[2] == 3) options.photos.push_back(bench::cut(std::move(sample)));
+      options.files.emplace_back(word);
     }
   }
   const std::uint64_t descriptors = serving::raise_descriptor_limit();
@@ -183,5 +195,5 @@ int main(int argc, char** argv) {
   }
   link::crypto_ready();
   spdlog::set_level(spdlog::level::off);
-  return bench::run(std::move(options));
+  return bench::run(options);
 }

@@ -114,10 +114,12 @@ struct ResultStore::State {
         queue.pop_front();
         lock.unlock();
         const Outcome<void> written = write(next.item);
-        next.written();
         lock.lock();
         queued_bytes -= next.bytes;
         note(written, next.bytes);
+        lock.unlock();
+        next.written();
+        lock.lock();
       }
       if (stopping) return;
       if (Clock::now() >= next_tidy) {

@@ -120,12 +120,15 @@ TEST(ResultStore, RemovesTheOldestWhenThereIsTooMuch) {
     ASSERT_TRUE(written.wait_for(5));
   }
   {
-    // Tidying comes first thing after a start.
+    // Tidying comes first thing after a start, if the run before did not come to it.
     auto store = ResultStore::open(folder.path(), config);
     ASSERT_TRUE(store);
     const Instant give_up = Clock::now() + seconds(20);
-    while (store.value()->counters().removed < 3 && Clock::now() < give_up) std::this_thread::yield();
-    EXPECT_EQ(store.value()->counters().removed, 3U);
+    const auto kept = [&] {
+      const auto rows = list(folder.path(), "", 10);
+      return rows ? rows.value().size() : 0;
+    };
+    while (kept() != 2 && Clock::now() < give_up) std::this_thread::yield();
   }
   const auto rows = list(folder.path(), "", 10);
   ASSERT_TRUE(rows);
