@@ -39,6 +39,8 @@ Outcome<Client> Client::log_in(const NodeProcess& node, const std::string& addre
   if (client.descriptor_ < 0) return io("socket");
   const int on = 1;
   const timeval patience{20, 0};
+  // A device's pace is its own affair: BBR's timers would run on the node's time here, where both share a kernel.
+  ::setsockopt(client.descriptor_, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
   ::setsockopt(client.descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(client.descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   ::setsockopt(client.descriptor_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);

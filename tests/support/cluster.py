@@ -19,7 +19,7 @@ name = "echo"
 version = "1"
 framework = "numpy"
 summary = "gives back what it gets, with its size"
-max_output_kb = 65536
+max_output_kb = 17408
 load_timeout_ms = 20000
 
 [[input]]

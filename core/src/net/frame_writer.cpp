@@ -54,7 +54,7 @@ asio::awaitable<Outcome<void>> FrameWriter::write(wire::FrameHeader header, std:
   Outcome<void> written = done();
   if (!channel_) {
     written = co_await write_plain(plain, json_bytes, payload, deadline);
-  } else if (kSealedHeaderBytes + json.size() + payload.size() + link::kSealBytes <= kScratchBytes) {
+  } else if (kSealedHeaderBytes + json.size() + payload.size() + link::kSealBytes <= kWriteBytes) {
     written = co_await write_small(plain, json_bytes, payload, deadline);
   } else {
     written = co_await write_big(plain, json_bytes, payload, deadline);
@@ -89,7 +89,7 @@ asio::awaitable<Outcome<void>> FrameWriter::write_plain(const wire::HeaderBytes&
 
 asio::awaitable<Outcome<void>> FrameWriter::write_small(const wire::HeaderBytes& header, ByteView json,
                                                         ByteView payload, Instant deadline) {
-  const ByteSpan room = scratch();
+  const ByteSpan room = scratch().first(kWriteBytes);
   const std::size_t body_bytes = json.size() + payload.size();
   channel_->seal(header, {}, {}, room.first(kSealedHeaderBytes));
   std::size_t bytes = kSealedHeaderBytes;
@@ -102,7 +102,7 @@ asio::awaitable<Outcome<void>> FrameWriter::write_small(const wire::HeaderBytes&
 
 asio::awaitable<Outcome<void>> FrameWriter::write_big(const wire::HeaderBytes& header, ByteView json, ByteView payload,
                                                       Instant deadline) {
-  ByteSpan room = scratch();
+  ByteSpan room = scratch().first(kWriteBytes);
   channel_->seal(header, {}, {}, room.first(kSealedHeaderBytes));
   channel_->seal_begin(header, room[kSealedHeaderBytes]);
   std::size_t filled = kSealedHeaderBytes + 1;
@@ -122,7 +122,7 @@ asio::awaitable<Outcome<void>> FrameWriter::write_big(const wire::HeaderBytes& h
     }
     Outcome<void> sent = co_await send(room.first(filled), !last, deadline);
     if (!sent || last) co_return sent;
-    room = scratch();  // this thread's: the wait may have ended in another one
+    room = scratch().first(kWriteBytes);  // this thread's: the wait may have ended in another one
     filled = 0;
   }
 }

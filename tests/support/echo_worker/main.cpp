@@ -1,8 +1,8 @@
 // echo_worker: a worker without Python. It takes the command line of worker_shim, and more for tests:
 //
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
-//   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
-//   call fails
+//   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each call fails
+//                 split: each byte of the first input becomes one tensor of the list 'parts'
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
 //                 exits at once never_attach · lie:HOW (see liar.hpp)
 //   --seed N      for lie:random
@@ -50,6 +50,11 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
     if (what == "small") {
       for (const shm::InputTensor& input : call.inputs) sum += read_once(input.bytes);
       outputs.push_back({{"sum", wire::DType::uint64, {1}, 8}, 0, std::as_bytes(std::span(&sum, 1))});
+    } else if (what == "split") {
+      const ByteView all = call.inputs.front().bytes;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        outputs.push_back({{"parts", wire::DType::uint8, {1}, 1}, static_cast<std::uint32_t>(i), all.subspan(i, 1)});
+      }
     } else {
       for (const shm::InputTensor& input : call.inputs) outputs.push_back({input.spec, input.item, input.bytes});
     }
