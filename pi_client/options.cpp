@@ -17,15 +17,15 @@ namespace {
 constexpr char kFooter[] =
     "Exit codes: 0 all done, 1 a request or the enrolment failed, 2 wrong usage or no device key.\n"
     "Example:\n"
-    "  pi_client enrol --central tcp://broker.example:7400 --server-key KEY --user anna\n"
-    "  pi_client send  --central tcp://broker.example:7400 --server-key KEY --user anna --task read-text tag.jpg\n"
+    "  pi_client enrol --central tcp://broker.example:7600 --server-key KEY --user anna\n"
+    "  pi_client send  --central tcp://broker.example:7600 --server-key KEY --user anna --task read-text tag.jpg\n"
     "KEY is what `broker keys show` prints on central: 64 hexadecimal digits.";
 
 constexpr char kEnrolFooter[] =
     "Asks for the password without showing it, makes the device's key (mode 0600) and registers it. Once for each "
     "device.\n"
     "Example:\n"
-    "  pi_client enrol --central tcp://broker.example:7400 --server-key KEY --user anna --device barn-2\n"
+    "  pi_client enrol --central tcp://broker.example:7600 --server-key KEY --user anna --device barn-2\n"
     "  pi_client enrol ... --password-file /run/secrets/anna      (or - for standard input)";
 
 constexpr char kSendFooter[] =
@@ -35,7 +35,7 @@ constexpr char kSendFooter[] =
     "them.\n"
     "Results go to standard output, the table of times and the progress bar to standard error.\n"
     "Example:\n"
-    "  pi_client send --central tcp://broker.example:7400 --server-key KEY --user anna --task read-text *.jpg --json\n"
+    "  pi_client send --central tcp://broker.example:7600 --server-key KEY --user anna --task read-text *.jpg --json\n"
     "  pi_client send ... --task measure --input color=c.ppm --input depth=d.npy --out results/\n"
     "  pi_client send ... --task count-animals frame.ppm --lossy 90 --deadline-ms 2000";
 

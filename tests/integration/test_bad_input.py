@@ -1,14 +1,13 @@
 """Bad input of each kind: a clear error that names what and where, the exit code, and the same processes serve a good request next."""
 import os
 import re
-import socket
 import struct
 import subprocess
 import unittest
 import zlib
 
 import support
-from cluster import Cluster, wait_until
+from cluster import Cluster, jpeg, wait_until
 
 
 def png(width, height, rows=b""):
@@ -29,7 +28,7 @@ class BadRequests(unittest.TestCase):
         cls.central = cls.cluster.central()
         cls.keys = cls.cluster.enrol(central=cls.central)
         cls.good = cls.cluster.scratch / "good.jpg"
-        cls.good.write_bytes(b"\xff\xd8\xff\xe0" + os.urandom(5000))
+        cls.good.write_bytes(jpeg(5000))
         cls.pids = cls.processes()
 
     @classmethod
@@ -109,7 +108,7 @@ class BadRequests(unittest.TestCase):
         self.assertIn("100000", self.refused([self.file("huge.png", png(100000, 100000))], "bad_picture"))
 
     def test_an_upload_over_the_limit_is_refused_before_it_is_sent(self):
-        large = self.file("large.jpg", b"\xff\xd8\xff\xe0" + os.urandom(17 << 20))
+        large = self.file("large.jpg", jpeg(17 << 20))
         received = self.cluster.status()["node"]["counters"]["wire_bytes"]
         self.refused([large], "too_large")
         self.assertLess(self.cluster.status()["node"]["counters"]["wire_bytes"] - received, 1 << 20)
@@ -136,16 +135,8 @@ class BadRequests(unittest.TestCase):
         garbage = [os.urandom(4096), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(500), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
                    b"\xff\xff\xff\xff", b"GBX1\x01\x00\x01\x00" + os.urandom(32) + os.urandom(200), b"GBX1\x09\x00\x09\x00" + bytes(32)]
         for role in ("central", "node"):
-            host, port = status[role]["listen"].removeprefix("tcp://").rsplit(":", 1)
             for text in garbage:
-                with socket.create_connection((host, int(port)), timeout=20) as connection:
-                    connection.sendall(text)
-                    connection.shutdown(socket.SHUT_WR)
-                    try:
-                        while connection.recv(4096):
-                            pass
-                    except ConnectionResetError:
-                        pass  # closed with our bytes unread: as good an answer
+                support.say_and_hang_up(status[role]["listen"], text)
 
 
 class BadConfigurations(unittest.TestCase):

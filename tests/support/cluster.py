@@ -53,11 +53,13 @@ class Model:
         answers = []
         for item in batch:
             data = item["image"]
-            if bytes(data[:6]) == b"sleep ":
-                time.sleep(float(bytes(data[6:16]).decode().strip()))
-            if bytes(data[:5]) == b"raise":
+            # What to do is said by the first 16 bytes, or, behind a JPEG's end marker, by the last.
+            words = bytes(data[-16:] if bytes(data[:2]) == b"\\xff\\xd8" else data[:16]).split()
+            if words[:1] == [b"sleep"]:
+                time.sleep(float(words[1]))
+            if words[:1] == [b"raise"]:
                 raise ValueError("asked to raise")
-            if bytes(data[:4]) == b"die!":
+            if words[:1] == [b"die!"]:
                 os._exit(3)
             answers.append({"image": data, "text": hashlib.sha256(bytes(data)).hexdigest()})
         return answers
@@ -101,6 +103,17 @@ model = "echo"
 env = "plain"
 count = WORKERS
 '''
+
+
+def jpeg(size, order="", width=64, height=48):
+    """A grey JPEG of about `size` bytes that is whole by its markers; its pixels are noise. Each is another one.
+    `order` is for the echo model: "sleep 0.5", "raise", "die!"."""
+    def segment(marker, body):
+        return bytes([0xFF, marker]) + (len(body) + 2).to_bytes(2, "big") + body
+    frame = b"\x08" + height.to_bytes(2, "big") + width.to_bytes(2, "big") + b"\x01\x01\x11\x00"
+    scan = os.urandom(size).replace(b"\xff", b"\xfe")
+    return b"\xff\xd8" + segment(0xC0, frame) + segment(0xDA, b"\x01\x01\x00\x00\x3f\x00") + scan + b"\xff\xd9" + \
+        order.encode().ljust(16)
 
 
 class Failed(Exception):
@@ -167,6 +180,9 @@ class Cluster:
         self.output = self.scratch / "up.log"
         self.supervisor = None
         self.shm_before = set(os.listdir("/dev/shm"))
+        # Words in front of the commands of each side, for network namespaces.
+        self.at_server = []
+        self.at_device = []
         configs(self.configs, **options)
 
     def __enter__(self):
@@ -181,7 +197,7 @@ class Cluster:
     def start(self, environment=None):
         with open(self.output, "ab") as out:
             self.supervisor = subprocess.Popen(
-                [self.broker, "up", "--config", self.configs, "--state", self.state], stdin=subprocess.DEVNULL, stdout=out,
+                [*self.at_server, self.broker, "up", "--config", self.configs, "--state", self.state], stdin=subprocess.DEVNULL, stdout=out,
                 stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         return self
 
@@ -189,6 +205,12 @@ class Cluster:
         """Tells the supervisor to stop; returns its exit code."""
         self.supervisor.send_signal(with_signal)
         return self.supervisor.wait(seconds)
+
+    def replace_supervisor(self, environment=None):
+        """kill -9 of the supervisor; the next one, with another environment, adopts what runs."""
+        self.supervisor.kill()
+        self.supervisor.wait()
+        self.start(environment)
 
     def kill(self):
         """The end of everything, not in order."""
@@ -259,7 +281,7 @@ class Cluster:
 
     def client_words(self, command, user, keys, central=None):
         url, key = central or self.central()
-        return [str(self.client), command, "--central", url, "--server-key", key, "--user", user, "--keys", str(keys)]
+        return [*self.at_device, str(self.client), command, "--central", url, "--server-key", key, "--user", user, "--keys", str(keys)]
 
     def enrol(self, user="anna", password="correct horse battery", device="device-1", central=None):
         """Registers a new device; returns the folder with its key."""
@@ -271,10 +293,10 @@ class Cluster:
             raise Failed(f"pi_client enrol: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return keys
 
-    def start_send(self, files, task="echo", user="anna", keys=None, central=None, more=()):
+    def start_send(self, files, task="echo", user="anna", keys=None, central=None, more=(), environment=None):
         words = self.client_words("send", user, keys, central)
         return subprocess.Popen([*words, "--task", task, "--json", *map(str, more), *map(str, files)], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
 
     def send(self, files, seconds=120, **options):
         """Runs pi_client send; returns (exit code, [answer of each file as a dict], stderr)."""

@@ -129,7 +129,6 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     if (called) {
       waiting.running = true;
       waiting.call = called.value();
-      waiting.queued += elapsed(waiting.since, now);
       return true;
     }
     candidates.erase(chosen);  // full or just lost: ask again without it
@@ -146,7 +145,6 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
     ++waiting.deaths;
     if (waiting.deaths < kDeathsToQuarantine) {
       ++retries_;
-      waiting.since = Clock::now();
       enqueue({waiting.job.model, waiting.job.version}, id, waiting.job.call.priority, true);
       pump();
       return;
@@ -157,7 +155,9 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
                                      " died while they ran this request: " + answer.outputs.error().detail};
   }
   JobResult result;
-  result.queued = waiting.queued;
+  // Handed over ahead of time, a call still waits in the worker's ring: all that is not the model's own time is waiting.
+  const microseconds ran = std::chrono::duration_cast<microseconds>(answer.run);
+  result.queued = std::max(elapsed(waiting.since, Clock::now()) - ran, microseconds{0});
   result.run = answer.run;
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;

@@ -25,7 +25,7 @@ struct Job {
 
 struct JobResult {
   Outcome<std::vector<worker_pool::TensorRef>> outputs = Error{};
-  microseconds queued{0};           // from submit until it was handed over the last time
+  microseconds queued{0};           // from submit to answer, without the time inside the model
   std::chrono::nanoseconds run{0};  // inside the model
   WorkerId worker{};
   std::uint32_t attempts = 0;
@@ -62,7 +62,6 @@ class Dispatcher {
     Done done;
     Instant since{};
     std::uint32_t deaths = 0;  // workers that died with it
-    microseconds queued{0};
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;
   };

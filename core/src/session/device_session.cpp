@@ -65,7 +65,8 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
         co_await FrameStream::accept_sealed(self->stream_, *self->service_.channel_keys, kHandshakeLimit);
     if (!sealed) co_return sealed.error();
   }
-  Outcome<wire::Frame> first = co_await FrameStream::read_frame(self->stream_, kHandshakeLimit);
+  // No payload before the peer has said who it is.
+  Outcome<wire::Frame> first = co_await FrameStream::read_frame(self->stream_, kHandshakeLimit, 0);
   if (!first) co_return first.error();
   if (self->door_ == Door::local && first.value().header.type == FrameType::control) {
     self->answer_control(first.value().json);

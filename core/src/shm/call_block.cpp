@@ -13,9 +13,8 @@ Error broken(std::string why) {
   return Error{Errc::bad_frame, "call block: " + std::move(why)};
 }
 
-Outcome<PlacedTensor> read_entry(const std::byte* at) {
+Outcome<void> read_entry(const std::byte* at, PlacedTensor& tensor) {
   const auto entry = copy_once<TensorEntry>(at);
-  PlacedTensor tensor;
   tensor.spec.name.assign(entry.name, ::strnlen(entry.name, kTensorNameBytes));
   const auto dtype = wire::dtype_from(entry.dtype);
   if (!dtype) return broken("unknown element type " + std::to_string(entry.dtype));
@@ -28,7 +27,7 @@ Outcome<PlacedTensor> read_entry(const std::byte* at) {
   tensor.item = entry.item;
   tensor.arena = entry.arena;
   tensor.offset = entry.offset;
-  return tensor;
+  return done();
 }
 }  // namespace
 
@@ -68,24 +67,30 @@ Outcome<std::uint64_t> BlockWriter::finish(std::uint32_t error, std::string_view
 }
 
 Outcome<Block> read_block(ByteView block) {
+  Block result;
+  BOOST_OUTCOME_TRY(read_block(block, result));
+  return result;
+}
+
+Outcome<void> read_block(ByteView block, Block& into) {
   if (block.size() < sizeof(BlockHeader)) return broken("shorter than its header");
   const auto header = copy_once<BlockHeader>(block.data());
   if (header.tensors > wire::kMaxTensors) return broken(std::to_string(header.tensors) + " tensors");
   if (header.text_bytes > kMaxTextBytes) return broken(std::to_string(header.text_bytes) + " bytes of text");
   if (block_bytes(header.tensors, header.text_bytes) > block.size()) return broken("its parts are longer than it is");
-  Block result;
-  result.error = header.error;
-  result.tensors.reserve(header.tensors);
+  into.error = header.error;
+  into.tensors.resize(header.tensors);
   const std::byte* at = block.data() + sizeof header;
-  for (std::uint32_t i = 0; i < header.tensors; ++i, at += sizeof(TensorEntry)) {
-    BOOST_OUTCOME_TRY(auto tensor, read_entry(at));
-    result.tensors.push_back(std::move(tensor));
+  for (PlacedTensor& tensor : into.tensors) {
+    BOOST_OUTCOME_TRY(read_entry(at, tensor));
+    at += sizeof(TensorEntry);
   }
+  into.text.clear();
   if (header.text_bytes > 0) {
     const std::string copy(reinterpret_cast<const char*>(at), header.text_bytes);  // copied before it is looked at
-    result.text = one_line(copy);
+    into.text = one_line(copy);
   }
-  return result;
+  return done();
 }
 
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes) {

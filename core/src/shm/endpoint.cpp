@@ -16,6 +16,7 @@
 #include "gearbox/shm/attach.hpp"
 #include "gearbox/shm/call_block.hpp"
 #include "gearbox/shm/doorbell.hpp"
+#include "gearbox/shm/prefetch.hpp"
 #include "gearbox/shm/ring.hpp"
 #include "gearbox/shm/spin.hpp"
 
@@ -30,7 +31,12 @@ struct WorkerEndpoint::State {
   RingConsumer requests;
   RingProducer answers;
   std::map<ArenaId, Mapping> arenas;
+  ByteView input_bytes;  // of the two arenas that nearly every call names
+  ByteSpan output_bytes;
   ArenaId output{};
+  Block block;                                     // of the call being opened
+  std::vector<std::vector<InputTensor>> answered;  // inputs of answered calls: their buffers are used again
+  ByteView last_block, last_input;                 // where the next call's are likely to be: slabs are used last in, first out
   SpinBudget spin;
   bool broken = false;
 
@@ -43,10 +49,14 @@ struct WorkerEndpoint::State {
   void pong(const Descriptor& ping);
   void refuse(const Descriptor& descriptor, const Error& error);
   Outcome<std::vector<Call>> take(std::uint64_t count, Instant now);
+  void expect() const;
+  void recycle(Call& call);
   Outcome<void> sleep(Instant until);
 };
 
 namespace {
+constexpr int kLooks = 32;  // at the ring, between two looks at the clock
+
 /// The answer's descriptor for a call: what the node needs to find it again.
 Descriptor answer_to(const Descriptor& call, CallKind kind) {
   Descriptor answer{};
@@ -85,6 +95,8 @@ Outcome<void> WorkerEndpoint::State::adopt(AttachMessage& message) {
   output = accept->output_arena;
   BOOST_OUTCOME_TRY(arenas[kInputArena], Mapping::map(message.fds[kInputFd], accept->input_bytes, Access::read_only));
   BOOST_OUTCOME_TRY(arenas[output], Mapping::map(message.fds[kOutputFd], accept->output_bytes, Access::read_write));
+  input_bytes = arenas[kInputArena].view();
+  output_bytes = arenas[output].bytes();
   ring_memory.hide_from_children();
   arenas[output].hide_from_children();
   spin = SpinBudget(microseconds(accept->spin_us));
@@ -123,6 +135,10 @@ Outcome<void> WorkerEndpoint::State::drain_socket() {
 }
 
 Outcome<ByteView> WorkerEndpoint::State::view(ArenaId arena, std::uint64_t offset, std::uint64_t bytes) {
+  if (arena == kInputArena) {
+    BOOST_OUTCOME_TRY(check_range(offset, bytes, input_bytes.size()));
+    return input_bytes.subspan(offset, bytes);
+  }
   auto found = arenas.find(arena);
   if (found == arenas.end()) {
     BOOST_OUTCOME_TRY(drain_socket());  // its descriptor was sent before the call was published
@@ -141,21 +157,44 @@ Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor, Instant 
   Call call;
   call.descriptor = descriptor;
   call.taken = now;
-  const ByteSpan own = arenas[output].bytes();
-  BOOST_OUTCOME_TRY(check_range(descriptor.grant_offset, descriptor.grant_bytes, own.size()));
+  BOOST_OUTCOME_TRY(check_range(descriptor.grant_offset, descriptor.grant_bytes, output_bytes.size()));
   if (descriptor.grant_bytes < kAnswerBlockBytes) return Error{Errc::bad_frame, "the grant holds no block"};
-  call.grant = own.subspan(descriptor.grant_offset, descriptor.grant_bytes);
+  call.grant = output_bytes.subspan(descriptor.grant_offset, descriptor.grant_bytes);
+  // The node read the last answer there.
+  will_write(call.grant.data(), block_bytes(1, 0));
+  if (call.grant.size() > kAnswerBlockBytes) will_write(call.grant.data() + kAnswerBlockBytes, 1);
   call.reserved = kAnswerBlockBytes;
   if (descriptor.block_bytes == 0) return call;
   BOOST_OUTCOME_TRY(const ByteView bytes,
                     view(descriptor.block_arena, descriptor.block_offset, descriptor.block_bytes));
-  BOOST_OUTCOME_TRY(Block block, read_block(bytes));
-  call.inputs.reserve(block.tensors.size());
-  for (PlacedTensor& tensor : block.tensors) {
-    BOOST_OUTCOME_TRY(const ByteView at, view(tensor.arena, tensor.offset, tensor.spec.bytes));
-    call.inputs.push_back(InputTensor{std::move(tensor.spec), tensor.item, at});
+  BOOST_OUTCOME_TRY(read_block(bytes, block));
+  if (!answered.empty()) {
+    call.inputs = std::move(answered.back());
+    answered.pop_back();
+  }
+  call.inputs.resize(block.tensors.size());
+  for (std::size_t i = 0; i < block.tensors.size(); ++i) {
+    PlacedTensor& tensor = block.tensors[i];
+    BOOST_OUTCOME_TRY(call.inputs[i].bytes, view(tensor.arena, tensor.offset, tensor.spec.bytes));
+    call.inputs[i].item = tensor.item;
+    std::swap(call.inputs[i].spec, tensor.spec);  // the buffers of both stay in use
+  }
+  last_block = bytes.first(std::min<std::size_t>(bytes.size(), block_bytes(2, 0)));
+  if (!call.inputs.empty()) {
+    last_input = call.inputs[0].bytes.first(std::min<std::size_t>(call.inputs[0].bytes.size(), 4 * kLineBytes));
   }
   return call;
+}
+
+/// Has the bytes that the next call probably consists of on their way while its descriptor is looked at.
+void WorkerEndpoint::State::expect() const {
+  will_read(last_block.data(), last_block.size());
+  will_read(last_input.data(), last_input.size());
+}
+
+void WorkerEndpoint::State::recycle(Call& call) {
+  if (answered.size() < kRingCapacity) answered.push_back(std::move(call.inputs));
+  call.inputs.clear();
 }
 
 void WorkerEndpoint::State::publish(const Descriptor& answer) {
@@ -174,10 +213,9 @@ void WorkerEndpoint::State::pong(const Descriptor& ping) {
 /// A call that cannot even be read: answered as a failure where the grant allows, else with an empty failure.
 void WorkerEndpoint::State::refuse(const Descriptor& descriptor, const Error& error) {
   Descriptor answer = answer_to(descriptor, CallKind::failure);
-  const ByteSpan own = arenas[output].bytes();
-  if (check_range(descriptor.grant_offset, descriptor.grant_bytes, own.size())) {
-    BlockWriter block(own.subspan(descriptor.grant_offset, descriptor.grant_bytes));
-    auto bytes = block.finish(static_cast<std::uint32_t>(error.code), one_line(error.detail));
+  if (check_range(descriptor.grant_offset, descriptor.grant_bytes, output_bytes.size())) {
+    BlockWriter writer(output_bytes.subspan(descriptor.grant_offset, descriptor.grant_bytes));
+    auto bytes = writer.finish(static_cast<std::uint32_t>(error.code), one_line(error.detail));
     if (bytes) {
       answer.block_arena = output;
       answer.block_offset = descriptor.grant_offset;
@@ -266,6 +304,7 @@ Outcome<std::vector<Call>> WorkerEndpoint::next(std::size_t most, milliseconds w
     state.requests.publish_cpu();
     BOOST_OUTCOME_TRY(const std::uint64_t there, state.requests.ready());
     if (there > 0) {
+      state.expect();
       const Instant now = Clock::now();
       BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most), now));
       if (!calls.empty()) {
@@ -278,7 +317,7 @@ Outcome<std::vector<Call>> WorkerEndpoint::next(std::size_t most, milliseconds w
     if (now >= until) return std::vector<Call>{};
     if (now < spin_until && state.requests.producer_cpu() != this_cpu()) {
       // A short run of looks at the index between two looks at the clock.
-      for (int i = 0; i < 32; ++i) {
+      for (int i = 0; i < kLooks; ++i) {
         cpu_relax();
         auto again = state.requests.ready();
         if (!again || again.value() > 0) break;
@@ -287,6 +326,32 @@ Outcome<std::vector<Call>> WorkerEndpoint::next(std::size_t most, milliseconds w
     }
     BOOST_OUTCOME_TRY(state.sleep(until));
     spin_until = Clock::now();  // once per wait
+  }
+}
+
+Outcome<std::vector<Call>> WorkerEndpoint::look(std::size_t most, std::chrono::nanoseconds within) {
+  State& state = *state_;
+  const Instant began = Clock::now();
+  state.requests.publish_cpu();
+  for (;;) {
+    if (state.broken) return Error{Errc::bad_frame, "the answer ring is full"};
+    BOOST_OUTCOME_TRY(const std::uint64_t there, state.requests.ready());
+    const Instant now = Clock::now();
+    if (there > 0) {
+      state.expect();
+      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most), now));
+      if (calls.empty()) continue;  // only pings
+      state.spin.observe(now - began);
+      return calls;
+    }
+    if (now - began >= std::min(within, state.spin.now()) || state.requests.producer_cpu() == this_cpu()) {
+      return std::vector<Call>{};
+    }
+    for (int i = 0; i < kLooks; ++i) {
+      cpu_relax();
+      auto again = state.requests.ready();
+      if (!again || again.value() > 0) break;
+    }
   }
 }
 
@@ -338,6 +403,7 @@ Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>
   answer.block_bytes = bytes.value();
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   state.publish(answer);
+  state.recycle(call);
   return done();
 }
 
@@ -354,6 +420,7 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
     answer.block_bytes = bytes.value();
   }
   state.publish(answer);
+  state.recycle(call);
 }
 
 bool WorkerEndpoint::node_gone() const {

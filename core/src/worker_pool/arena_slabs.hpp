@@ -41,6 +41,7 @@ class ArenaSlabs : public std::enable_shared_from_this<ArenaSlabs> {
   shm::Fd read_only_;
   shm::Mapping mapping_;
   SlabAllocator allocator_;
+  bool writable_ = false;  // by the node
   bool sealed_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include "gearbox/base/stop_point.hpp"
 #include "gearbox/shm/call_block.hpp"
+#include "gearbox/shm/prefetch.hpp"
 #include "worker_pool/pool.hpp"
 
 namespace gearbox::worker_pool {
@@ -38,10 +39,10 @@ WorkerPool::CallId Pool::next_id(const Worker& worker) {
   return (next_call_++ << kSlotBits) | worker.slot;
 }
 
-std::shared_ptr<ArenaSlabs> Pool::arena(shm::ArenaId id) const {
-  if (id == shm::kInputArena) return input_;
+const ArenaSlabs* Pool::arena(shm::ArenaId id) const {
+  if (id == shm::kInputArena) return input_.get();
   const auto slot = static_cast<std::size_t>(id);
-  return slot <= workers_.size() ? workers_[slot - 1]->output : nullptr;
+  return slot <= workers_.size() ? workers_[slot - 1]->output.get() : nullptr;
 }
 
 Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::Answered answered) {
@@ -51,8 +52,8 @@ Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::A
   }
   if (worker->running.size() >= worker->capacity()) return Error{Errc::overloaded, "the worker has enough to do"};
   for (const TensorRef& input : spec.inputs) {
-    const auto from = input.slab ? arena(input.slab->arena()) : nullptr;
-    if (!from) return Error{Errc::internal, "an input that lies in no arena"};
+    const ArenaSlabs* const from = input.slab ? arena(input.slab->arena()) : nullptr;
+    if (from == nullptr) return Error{Errc::internal, "an input that lies in no arena"};
     BOOST_OUTCOME_TRY(worker->attachment->show(*from));
   }
   Running running;
@@ -68,14 +69,13 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   running.grant = worker.output->take(shm::grant_for(spec.grant_bytes));
   if (!running.grant)
     return Error{Errc::overloaded, "worker " + std::to_string(worker.slot) + ": its output arena is full"};
-  const Instant now = Clock::now();
   shm::Descriptor descriptor{};
   descriptor.request = running.id;
   descriptor.attempt = spec.attempt;
   descriptor.kind = kind;
   descriptor.tenant = spec.tenant;
   descriptor.priority = spec.priority;
-  descriptor.remaining_us = remaining_us(spec.deadline, now);
+  descriptor.remaining_us = spec.deadline == Instant::max() ? -1 : remaining_us(spec.deadline, Clock::now());
   descriptor.grant_offset = running.grant->offset();
   descriptor.grant_bytes = running.grant->bytes().size();
   if (kind == shm::CallKind::infer) {
@@ -102,10 +102,10 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
     }
     return pushed.error();
   }
-  if (worker.running.empty()) worker.busy_since = now;
   worker.running.push_back(std::move(running));
   if (kind == shm::CallKind::infer) ++worker.calls;
   if (worker.attachment->requests.publish()) worker.attachment->worker_bell.ring();
+  if (worker.running.size() == 1) worker.busy_since = Clock::now();  // the worker is reading the call meanwhile
   if (kind == shm::CallKind::infer) stop_point("node.step.dispatched");
   return done();
 }
@@ -171,14 +171,17 @@ std::size_t Pool::poll() {
 }
 
 std::size_t Pool::poll(Worker& worker) {
-  const auto attachment = worker.attachment;  // a caller's reaction may end the worker meanwhile
-  attachment->answers.publish_cpu();
-  auto there = attachment->answers.ready();
+  worker.attachment->answers.publish_cpu();
+  auto there = worker.attachment->answers.ready();
   if (!there) {
     kill(worker, there.error().detail, Errc::bad_result);
     return 0;
   }
   if (there.value() == 0) return 0;
+  if (!worker.running.empty()) {  // its answer's block comes over while the entry is looked at
+    shm::will_read(worker.running.front().grant->bytes().data(), shm::block_bytes(1, 0));
+  }
+  const auto attachment = worker.attachment;  // a caller's reaction may end the worker meanwhile
   std::size_t taken = 0;
   const Instant now = Clock::now();
   for (; taken < there.value() && worker.attachment == attachment; ++taken) {
@@ -204,15 +207,15 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
 
   CallAnswer answer;
   answer.worker = worker.id;
-  const auto took = std::chrono::nanoseconds(now - worker.busy_since);
+  const auto took = std::max(std::chrono::nanoseconds(now - worker.busy_since), std::chrono::nanoseconds{0});
   // Its own word, as far as it can be true.
   answer.run = std::chrono::nanoseconds(
       static_cast<std::int64_t>(std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(took.count()))));
   if (descriptor.kind == shm::CallKind::failure) {
     Error why{Errc::model_failed, "no reason was given"};
     if (descriptor.block_bytes > 0) {
-      BOOST_OUTCOME_TRY(shm::Block block, block_of(worker, *found, descriptor));
-      why = Error{failure_code(block.error), std::move(block.text)};
+      BOOST_OUTCOME_TRY(read_answer(worker, *found, descriptor));
+      why = Error{failure_code(block_.error), std::move(block_.text)};
     }
     answer.outputs = std::move(why);
   } else if (descriptor.kind == shm::CallKind::answer) {
@@ -238,28 +241,29 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   return done();
 }
 
-/// The answer's block, checked against the call's own grant: a worker may not pass on other bytes than it was lent.
-Outcome<shm::Block> Pool::block_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const {
+/// The answer's block to block_, checked against the call's own grant: a worker may not pass on other bytes than it was
+/// lent.
+Outcome<void> Pool::read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer) {
   const std::uint64_t begin = running.grant->offset();
   const ByteSpan grant = running.grant->bytes();
   if (answer.block_arena != worker.output->id() || answer.block_offset < begin ||
       !shm::check_range(answer.block_offset - begin, answer.block_bytes, grant.size())) {
     return broken("its answer lies outside the call's grant");
   }
-  auto block = shm::read_block(grant.subspan(answer.block_offset - begin, answer.block_bytes));
-  if (!block) return broken(block.error().detail);
-  return block;
+  auto read = shm::read_block(grant.subspan(answer.block_offset - begin, answer.block_bytes), block_);
+  if (!read) return broken(read.error().detail);
+  return done();
 }
 
 Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Running& running,
-                                                 const shm::Descriptor& answer) const {
-  BOOST_OUTCOME_TRY(shm::Block block, block_of(worker, running, answer));
+                                                 const shm::Descriptor& answer) {
+  BOOST_OUTCOME_TRY(read_answer(worker, running, answer));
   const std::uint64_t begin = running.grant->offset();
   const std::uint64_t size = running.grant->bytes().size();
   std::vector<TensorRef> outputs;
-  outputs.reserve(block.tensors.size());
+  outputs.reserve(block_.tensors.size());
   std::uint64_t used = 0;
-  for (shm::PlacedTensor& tensor : block.tensors) {
+  for (shm::PlacedTensor& tensor : block_.tensors) {
     if (tensor.arena != worker.output->id() || tensor.offset < begin ||
         !shm::check_range(tensor.offset - begin, tensor.spec.bytes, size)) {
       return broken("output '" + tensor.spec.name + "' lies outside the call's grant");

@@ -56,7 +56,10 @@ void Pool::run() {
       }
       continue;
     }
-    if (may_sleep()) io_.run_one();
+    if (may_sleep()) {
+      io_.run_one();
+      reactor_at = Clock::now();  // it has just looked: no poll on top of that
+    }
     wake();
   }
 }

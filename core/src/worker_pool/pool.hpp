@@ -139,11 +139,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
   WorkerPool::CallId next_id(const Worker& worker);
   Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
   Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const Running& running,
-                                             const shm::Descriptor& answer) const;
-  Outcome<shm::Block> block_of(const Worker& worker, const Running& running, const shm::Descriptor& answer) const;
+                                             const shm::Descriptor& answer);
+  Outcome<void> read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void end_calls(Worker& worker, const Error& error);
-  std::shared_ptr<ArenaSlabs> arena(shm::ArenaId id) const;
+  const ArenaSlabs* arena(shm::ArenaId id) const;
   std::size_t poll(Worker& worker);
 
   // loop.cpp
@@ -151,6 +151,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   bool may_sleep();
   void wake();
 
+  shm::Block block_;  // of the answer being read: its buffers are used again
   std::unique_ptr<AttachListener> listener_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   asio::steady_timer ticker_;

@@ -63,6 +63,8 @@ class BlockWriter {
 /// Reads the block that lies in the shared bytes `block`; every number is copied once and checked: counts, dtype, rank,
 /// shape against bytes, names. Errors: bad_frame, with what was wrong.
 Outcome<Block> read_block(ByteView block);
+/// The same into a block whose buffers are used again; after an error its content is of no use.
+Outcome<void> read_block(ByteView block, Block& into);
 
 /// Do `bytes` from `offset` lie inside an arena (or part of one) of `arena_bytes`? Errors: bad_frame.
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes);

@@ -62,12 +62,16 @@ class WorkerEndpoint {
   /// `within` without a call.
   /// Takes up to `most` calls that are already there.
   Outcome<std::vector<Call>> next(std::size_t most, milliseconds within);
+  /// The same, but it only spins, for `within` at most and not at all while the node runs on this CPU; for a caller that
+  /// holds something which it would have to let go of before it sleeps. Errors: those of next().
+  Outcome<std::vector<Call>> look(std::size_t most, std::chrono::nanoseconds within);
 
   /// Room for an output's bytes inside the grant (64-byte aligned), for models that write in place; empty when it does
   /// not fit.
   ByteSpan reserve(Call& call, std::size_t bytes);
 
-  /// Writes block and bytes into the grant and publishes the answer. Errors: result_too_large, bad_result (a tensor
+  /// Writes block and bytes into the grant and publishes the answer; takes call.inputs back, to be filled again.
+  /// Errors: result_too_large, bad_result (a tensor
   /// whose name, shape and bytes do not fit, or too many); then nothing is published: send a failure instead.
   Outcome<void> answer(Call& call, const std::vector<OutputTensor>& outputs, std::chrono::nanoseconds run);
   /// `text` is cut to fit one line of 1,000 bytes.

@@ -20,6 +20,7 @@
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/shm/copy_once.hpp"
 #include "gearbox/shm/layout.hpp"
+#include "gearbox/shm/prefetch.hpp"
 
 namespace gearbox::shm {
 
@@ -71,7 +72,10 @@ class RingProducer {
     // Sequentially consistent, which includes release: pairs with the consumer's loads of `head` in ready() (entries
     // before index), and stands with the load below against may_sleep() (no lost wake-up).
     side_->head.store(own_, std::memory_order_seq_cst);
-    return side_->consumer_sleeps.load(std::memory_order_seq_cst) != 0;
+    const bool sleeps = side_->consumer_sleeps.load(std::memory_order_seq_cst) != 0;
+    // The next entry's place was last read by the other CPU; it comes over while that one works.
+    will_write(&entries_[own_ & (capacity_ - 1)], sizeof(Descriptor));
+    return sleeps;
   }
 
   /// The CPU that the consumer last ran on, as it says.
