@@ -29,9 +29,9 @@ class Kills(unittest.TestCase):
     def under_load(self, role, kill):
         """Sends all pictures; when the first have been answered, kill() is called; the rest must be answered as well."""
         old = self.cluster.record(role)["pid"]
-        done = self.cluster.status()["node"]["counters"]["done"]
+        done = self.cluster.status()["node"]["counters"]["answered"]
         sender = self.cluster.start_send(self.files, keys=self.keys, central=self.central)
-        wait_until("load", lambda: self.cluster.status()["node"]["counters"]["done"] > done + 10, 30, 0.05)
+        wait_until("load", lambda: self.cluster.status()["node"]["counters"]["answered"] > done + 10, 30, 0.05)
         self.assertIsNone(sender.poll(), "the load ended before the kill")
         kill(old)
         wait_until(f"another {role}", lambda: (self.cluster.records().get(role) or {"pid": old})["pid"] != old, 30)
@@ -58,9 +58,9 @@ class Kills(unittest.TestCase):
     def test_worker(self):
         worker = next(role for role in self.cluster.records() if role.startswith("worker-"))
         old = self.cluster.record(worker)["pid"]
-        done = self.cluster.status()["node"]["counters"]["done"]
+        done = self.cluster.status()["node"]["counters"]["answered"]
         sender = self.cluster.start_send(self.files, keys=self.keys, central=self.central)
-        wait_until("load", lambda: self.cluster.status()["node"]["counters"]["done"] > done + 10, 30, 0.05)
+        wait_until("load", lambda: self.cluster.status()["node"]["counters"]["answered"] > done + 10, 30, 0.05)
         self.assertIsNone(sender.poll(), "the load ended before the kill")
         self.kill(old)
         out, err = sender.communicate(timeout=150)
