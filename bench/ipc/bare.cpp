@@ -54,17 +54,23 @@ class Peer {
   int pid_ = -1;
 };
 
-/// A ring on its own, with a futex on the consumer's flag for the way that never spins.
+constexpr std::size_t kPayload = 64;
+
+/// A ring on its own, with a futex on the consumer's flag for the way that never spins; beside it, in lines of their own,
+/// one payload of 64 B for each entry.
 struct Ends {
   shm::Fd memory;
   shm::Mapping mapping;
   shm::RingMemory* ring = nullptr;
+  std::byte* payloads = nullptr;  // those to the peer, then those back
 
   Ends() {
-    const std::uint64_t bytes = shm::ring_bytes(shm::kRingCapacity);
+    const std::uint64_t entries = shm::ring_bytes(shm::kRingCapacity);
+    const std::uint64_t bytes = entries + 2 * shm::kRingCapacity * kPayload;
     memory = shm::create_memory("bare", bytes).value();
     mapping = shm::Mapping::map(memory, bytes, shm::Access::read_write).value();
     ring = shm::make_ring(mapping.data(), shm::kRingCapacity);
+    payloads = mapping.data() + entries;
   }
 };
 
@@ -81,12 +87,18 @@ struct Way {
   shm::RingSide* out_side;
   shm::RingSide* in_side;
   bool spins;
+  std::byte* out_payloads;
+  const std::byte* in_payloads;
+  std::uint64_t sent = 0, received = 0;
 
-  void send(const shm::Descriptor& entry) {
+  using Payload = std::array<std::byte, kPayload>;
+
+  void send(const shm::Descriptor& entry, const Payload& payload) {
+    std::memcpy(out_payloads + sent++ % shm::kRingCapacity * kPayload, payload.data(), kPayload);
     if (!out.push(entry)) std::exit(1);
     if (out.publish() && !spins && out_side->consumer_sleeps.exchange(0) == 1) futex_wake(out_side->consumer_sleeps);
   }
-  shm::Descriptor receive() {
+  shm::Descriptor receive(Payload& payload) {
     for (;;) {
       auto there = in.ready();
       if (!there) std::exit(1);
@@ -98,6 +110,7 @@ struct Way {
       }
     }
     const shm::Descriptor entry = in.take();
+    std::memcpy(payload.data(), in_payloads + received++ % shm::kRingCapacity * kPayload, kPayload);
     in.release();
     return entry;
   }
@@ -108,21 +121,32 @@ Samples ring_ping(int times, int our_cpu, int peer_cpu, bool spins) {
   shm::RingMemory* ring = ends.ring;
   shm::Descriptor* there = shm::to_worker_entries(ring);
   shm::Descriptor* back = shm::to_node_entries(ring, shm::kRingCapacity);
+  std::byte* const there_payloads = ends.payloads;
+  std::byte* const back_payloads = ends.payloads + shm::kRingCapacity * kPayload;
   const Peer peer(peer_cpu, [&] {
+    Way::Payload payload{};
     Way way{shm::RingProducer(ring->to_node, back, shm::kRingCapacity),
-            shm::RingConsumer(ring->to_worker, there, shm::kRingCapacity), &ring->to_node, &ring->to_worker, spins};
-    for (;;) way.send(way.receive());
+            shm::RingConsumer(ring->to_worker, there, shm::kRingCapacity), &ring->to_node, &ring->to_worker, spins,
+            back_payloads, there_payloads};
+    for (;;) {
+      const shm::Descriptor entry = way.receive(payload);
+      way.send(entry, payload);
+    }
   });
   pin(our_cpu);
   Way way{shm::RingProducer(ring->to_worker, there, shm::kRingCapacity),
-          shm::RingConsumer(ring->to_node, back, shm::kRingCapacity), &ring->to_worker, &ring->to_node, spins};
+          shm::RingConsumer(ring->to_node, back, shm::kRingCapacity), &ring->to_worker, &ring->to_node, spins,
+          there_payloads, back_payloads};
   Samples samples;
+  Way::Payload payload{};
+  Way::Payload echoed{};
   for (int i = 0; i < times; ++i) {
+    payload[static_cast<std::size_t>(i) % kPayload] = static_cast<std::byte>(i);
     const auto began = BenchClock::now();
     shm::Descriptor entry{};
     entry.request = static_cast<std::uint64_t>(i);
-    way.send(entry);
-    if (way.receive().request != entry.request) std::exit(1);
+    way.send(entry, payload);
+    if (way.receive(echoed).request != entry.request || echoed != payload) std::exit(1);
     samples.push_back(us_since(began));
   }
   pin(-1);

@@ -2,6 +2,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,8 @@
 namespace gearbox::bench {
 
 namespace {
+constexpr std::size_t kEchoed = 4096;  // bytes: what is larger is answered by a sum
+
 using worker_pool::CallAnswer;
 using worker_pool::CallSpec;
 using worker_pool::SlabPtr;
@@ -106,21 +109,26 @@ Ours::~Ours() {
 
 Samples Ours::calls(int times, std::size_t bytes, int gap_us) {
   pin(form_.node_cpu);
-  const std::vector<std::byte> source(bytes, std::byte{5});
+  std::vector<std::byte> source(bytes, std::byte{5});
   const WorkerId worker = pool_->workers().front().id;
   Samples samples;
   Instant began{};
   boost::asio::steady_timer gap(io_);
   std::function<void()> next;
   const auto hear = [&](const CallAnswer& answer) {
-    samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - began).count());
     if (!answer.outputs) give_up(describe(answer.outputs.error()));
+    const ByteView echoed = answer.outputs.value()[0].bytes();
+    if (bytes <= kEchoed && !std::equal(echoed.begin(), echoed.end(), source.begin(), source.end())) {
+      give_up("the echo differs");
+    }
+    samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - began).count());
     if (samples.size() == static_cast<std::size_t>(times)) return io_.stop();
     if (gap_us == 0) return next();
     gap.expires_after(std::chrono::microseconds(gap_us));
     gap.async_wait([&](const boost::system::error_code&) { next(); });
   };
   next = [&] {
+    source[samples.size() % bytes] = static_cast<std::byte>(samples.size());
     began = Clock::now();
     CallSpec spec;
     SlabPtr slab = pool_->allocate(bytes).value();
@@ -129,7 +137,7 @@ Samples Ours::calls(int times, std::size_t bytes, int gap_us) {
         {{"data", wire::DType::uint8, {static_cast<std::int64_t>(bytes)}, bytes}, 0, std::move(slab), 0});
     spec.deadline = Instant::max();
     spec.grant_bytes = 4096;
-    auto call = pool_->call(worker, std::move(spec), hear);
+    auto call = pool_->call(worker, std::move(spec), [&hear](CallAnswer answer) { hear(answer); });
     if (!call) give_up(describe(call.error()));
   };
   next();

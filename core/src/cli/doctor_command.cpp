@@ -10,9 +10,7 @@
 #include "cli/doctor_checks.hpp"
 #include "cli/json_facts.hpp"
 #include "gearbox/base/text.hpp"
-#ifdef GEARBOX_HAS_PLUGIN_HOST
 #include "plugin_host/plugin_host.hpp"
-#endif
 
 namespace gearbox::cli {
 
@@ -28,7 +26,6 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-#ifdef GEARBOX_HAS_PLUGIN_HOST
 std::vector<Finding> check_plugins(const config::Config& config, const config::StateDir& state) {
   plugin_host::HostPaths paths;
   paths.shipped = plugin_host::shipped_plugins();
@@ -54,7 +51,6 @@ std::vector<Finding> check_plugins(const config::Config& config, const config::S
   out.insert(out.begin(), Finding{"plugins", Verdict::ok, std::to_string(loaded) + " loaded", {}});
   return out;
 }
-#endif
 
 void run_doctor(CliContext& context) {
   const Outcome<config::StateDir> state = open_state(context);
@@ -68,9 +64,7 @@ void run_doctor(CliContext& context) {
     append(all, check_descriptors(*config.value()));
     append(all, check_memory(*config.value()));
     append(all, check_ports(*config.value(), state.value()));
-#ifdef GEARBOX_HAS_PLUGIN_HOST
     append(all, check_plugins(*config.value(), state.value()));
-#endif
     append(all, check_environments(*config.value(), state.value()));
   } else {
     all.push_back(

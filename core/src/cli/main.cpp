@@ -23,15 +23,9 @@ int main(int argc, char** argv) {
   add_role_commands(app, context);
   add_status_commands(app, context);
   add_submit_command(app, context);
-#ifdef GEARBOX_HAS_STORE
   add_results_commands(app, context);
-#endif
-#ifdef GEARBOX_HAS_ACCOUNTS
   add_accounts_commands(app, context);
-#endif
-#ifdef GEARBOX_HAS_PLUGIN_HOST
   add_plugin_commands(app, context);
-#endif
   add_config_commands(app, context);
   add_doctor_command(app, context);
 

@@ -4,13 +4,9 @@
 #include <cstdio>
 
 #include "supervisor/supervisor.hpp"
-#ifdef GEARBOX_HAS_CENTRAL
 #include "central/accounts.hpp"
 #include "central/run_central.hpp"
-#endif
-#ifdef GEARBOX_HAS_NODE
 #include "node/run_node.hpp"
-#endif
 
 namespace gearbox::cli {
 
@@ -46,13 +42,11 @@ void run_up(CliContext& context) {
     return fail(context,
                 Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
   }
-#ifdef GEARBOX_HAS_CENTRAL
   if (setup.central && setup.node) {
     // This host's own node needs no `broker nodes add`: it is known to the central beside it.
     const Outcome<void> known = central::register_local_node(setup.state, config.value()->node.name);
     if (!known) return fail(context, known.error());
   }
-#endif
   context.exit_code = supervisor::run_supervisor(setup);
 }
 
@@ -80,20 +74,16 @@ void add_role_commands(CLI::App& app, CliContext& context) {
   add_command(app, context, "up", "start everything this host's configuration names, and keep it running",
               "broker up --config configs", false)
       ->callback([&context] { run_up(context); });
-#ifdef GEARBOX_HAS_CENTRAL
   add_command(app, context, "central", "be central only: accounts, placement, tickets (for service managers)",
               "broker central --config /etc/gearbox", false)
       ->callback([&context] {
         run_role(context, [](const auto& state, const auto& folder) { return central::run_central(state, folder); });
       });
-#endif
-#ifdef GEARBOX_HAS_NODE
   add_command(app, context, "node", "be a node only; needs a supervisor for its workers (for service managers)",
               "broker node --config /etc/gearbox", false)
       ->callback([&context] {
         run_role(context, [](const auto& state, const auto& folder) { return node::run_node(state, folder); });
       });
-#endif
   add_command(app, context, "supervisor", "start workers for a node that a service manager runs",
               "broker supervisor --config /etc/gearbox", false)
       ->group("")

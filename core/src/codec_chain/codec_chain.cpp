@@ -41,7 +41,7 @@ Outcome<CodecChain> CodecChain::create(const wire::TensorSpec& spec, std::vector
       return refused("codec " + chain.codecs_[k].name + " may make a tile of " + std::to_string(bound) +
                      " bytes; a frame holds " + std::to_string(wire::kMaxPayloadBytes));
     }
-    if (k + 1 < chain.codecs_.size()) chain.between_.emplace_back(bound);
+    if (k + 1 < chain.codecs_.size()) chain.between_.push_back({std::make_unique_for_overwrite<std::byte[]>(bound), bound});
   }
   chain.coded_bound_ = bound;
   return chain;
@@ -73,7 +73,7 @@ Outcome<std::size_t> CodecChain::encode(std::size_t index, ByteView plain, ByteS
   const plugin::TileView tile = layout_.tile(index);
   ByteView from = plain.subspan(static_cast<std::size_t>(layout_.offset(index)), tile.bytes());
   for (std::size_t k = 0; k < codecs_.size(); ++k) {
-    const ByteSpan to = k + 1 < codecs_.size() ? ByteSpan(between_[k]) : out;
+    const ByteSpan to = k + 1 < codecs_.size() ? between_[k].span() : out;
     const Outcome<std::size_t> used = codecs_[k].codec->encode(tile, from, to);
     if (!used) return at(index, codecs_[k].name, used.error());
     if (used.value() > to.size())
@@ -96,7 +96,7 @@ Outcome<void> CodecChain::decode(std::size_t index, ByteView coded, ByteSpan pla
   }
   ByteView from = coded;
   for (std::size_t k = codecs_.size(); k-- > 0;) {
-    const ByteSpan to = k == 0 ? place : ByteSpan(between_[k - 1]).first(std::min(cap[k], between_[k - 1].size()));
+    const ByteSpan to = k == 0 ? place : between_[k - 1].span().first(std::min(cap[k], between_[k - 1].bytes));
     const Outcome<std::size_t> used = codecs_[k].codec->decode(tile, from, to);
     if (!used) return at(index, codecs_[k].name, used.error());
     if (used.value() > to.size())

@@ -5,12 +5,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace gearbox::net {
 
 namespace {
+
+/// A sender of any window gets there; larger ones would leave the socket idle while we work on what came.
+constexpr std::size_t kMostLowWater = 64 * 1024;
 
 Error closed_here() {
   return Error{Errc::closed, "closed on this side"};
@@ -113,7 +117,15 @@ asio::awaitable<Outcome<void>> ByteStream::wait(Side& side, asio::socket_base::w
   co_return done();
 }
 
-asio::awaitable<Outcome<void>> ByteStream::wait_readable(Instant deadline) {
+void ByteStream::set_low_water(std::size_t bytes) {
+  const int wanted = static_cast<int>(std::clamp<std::size_t>(bytes, 1, kMostLowWater));
+  if (wanted == low_water_ || !open_) return;
+  // Only a hint: where it cannot be set, we wake more often.
+  if (::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted) == 0) low_water_ = wanted;
+}
+
+asio::awaitable<Outcome<void>> ByteStream::wait_readable(Instant deadline, std::size_t at_least) {
+  set_low_water(at_least);
   return wait(reading_, asio::socket_base::wait_read, deadline);
 }
 

@@ -32,8 +32,9 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
   /// Errors: closed; io_error.
   Outcome<std::size_t> write_some(std::span<const iovec> parts, bool more);
 
-  /// Errors: timeout; closed (here). After a timeout all is as before.
-  asio::awaitable<Outcome<void>> wait_readable(Instant deadline);
+  /// Errors: timeout; closed (here). After a timeout all is as before. `at_least`: bytes below which waking is not worth
+  /// while, a hint that TCP follows; an upload over a slow link would else wake us for each of its packets.
+  asio::awaitable<Outcome<void>> wait_readable(Instant deadline, std::size_t at_least = 1);
   asio::awaitable<Outcome<void>> wait_writable(Instant deadline);
 
   void close();
@@ -53,6 +54,7 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
     Wakeup wakeup;
     bool standing = false;
   };
+  void set_low_water(std::size_t bytes);
   asio::awaitable<Outcome<void>> wait(Side& side, asio::socket_base::wait_type type, Instant deadline);
 
   asio::any_io_executor executor_;
@@ -61,6 +63,7 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
   Side writing_;
   bool open_ = true;
   bool drained_ = false;  // the last read took all there was: asking again would be a call for nothing
+  int low_water_ = 1;     // SO_RCVLOWAT as it is set
   std::uint64_t bytes_read_ = 0;
   std::uint64_t bytes_written_ = 0;
 };

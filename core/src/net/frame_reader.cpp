@@ -180,7 +180,7 @@ asio::awaitable<Outcome<void>> FrameReader::sealed_body(ByteSpan out, Instant de
                                      : bytes_.read_some(room.first(std::min(room.size(), record.wanted())));
       if (!got) co_return got.error();
       if (got.value() == 0) {
-        Outcome<void> ready = co_await bytes_.wait_readable(deadline);
+        Outcome<void> ready = co_await bytes_.wait_readable(deadline, record.wanted());
         if (!ready) co_return ready.error();
         continue;
       }

@@ -181,13 +181,16 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
   const ByteView json = ByteView(body).first(header.json_bytes);
   const ByteView inlined = ByteView(body).subspan(header.json_bytes);
   Outcome<wire::Submit> submit = wire::parse<wire::Submit>(text_of(json));
+  const bool inlines = (header.flags & wire::kInlinePayload) != 0 && !inlined.empty();
+  if (inlines) self->brings_its_bytes_ = header.request;
   Outcome<void> announced = submit ? self->requests_.announce(self->identity_, header, std::move(submit).value(), self)
                                    : Outcome<void>(submit.error());
+  self->brings_its_bytes_ = {};
   if (!announced) {
     self->report(header.request, announced.error(), retry_after_ms(announced.error()));
     co_return done();
   }
-  if ((header.flags & wire::kInlinePayload) == 0 || inlined.empty()) co_return done();
+  if (!inlines) co_return done();
   const RequestKey key{self->identity_.device, header.request};
   const RequestPtr request = self->requests_.receiving(key, self.get());
   // Still waiting for memory, or known already: the bytes are dropped, and the device sends them when upload_at asks
@@ -278,6 +281,8 @@ void DeviceSession::report(const RequestId& id, const Error& error, std::uint32_
 }
 
 void DeviceSession::upload_at(const RequestId& id, std::uint64_t offset) {
+  // Its bytes are here and about to be taken: asking for them would make the device send them again.
+  if (offset == 0 && id == brings_its_bytes_ && !id.is_nil()) return;
   FrameHeader header = header_of(FrameType::upload_at, id);
   header.offset = offset;
   send(header, {});

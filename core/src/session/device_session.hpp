@@ -50,6 +50,7 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Door door_;
   Identity identity_;
   bool identified_ = false;
+  RequestId brings_its_bytes_;  // while a submit that carries its upload is announced
 };
 
 }  // namespace gearbox::session

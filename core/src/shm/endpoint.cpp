@@ -299,23 +299,23 @@ Outcome<std::vector<Call>> WorkerEndpoint::next(std::size_t most, milliseconds w
   const Instant began = Clock::now();
   const Instant until = after(began, within);
   Instant spin_until = began + state.spin.now();
+  Instant looked = began;  // the last look at the clock: while it spins, about a microsecond old at most
   for (;;) {
     if (state.broken) return Error{Errc::bad_frame, "the answer ring is full"};
     state.requests.publish_cpu();
     BOOST_OUTCOME_TRY(const std::uint64_t there, state.requests.ready());
     if (there > 0) {
       state.expect();
-      const Instant now = Clock::now();
-      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most), now));
+      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most), looked));
       if (!calls.empty()) {
-        state.spin.observe(now - began);
+        state.spin.observe(looked - began);
         return calls;
       }
       continue;  // only pings
     }
-    const Instant now = Clock::now();
-    if (now >= until) return std::vector<Call>{};
-    if (now < spin_until && state.requests.producer_cpu() != this_cpu()) {
+    looked = Clock::now();
+    if (looked >= until) return std::vector<Call>{};
+    if (looked < spin_until && state.requests.producer_cpu() != this_cpu()) {
       // A short run of looks at the index between two looks at the clock.
       for (int i = 0; i < kLooks; ++i) {
         cpu_relax();
@@ -325,26 +325,27 @@ Outcome<std::vector<Call>> WorkerEndpoint::next(std::size_t most, milliseconds w
       continue;
     }
     BOOST_OUTCOME_TRY(state.sleep(until));
-    spin_until = Clock::now();  // once per wait
+    spin_until = looked = Clock::now();  // once per wait
   }
 }
 
 Outcome<std::vector<Call>> WorkerEndpoint::look(std::size_t most, std::chrono::nanoseconds within) {
   State& state = *state_;
   const Instant began = Clock::now();
+  Instant looked = began;
   state.requests.publish_cpu();
   for (;;) {
     if (state.broken) return Error{Errc::bad_frame, "the answer ring is full"};
     BOOST_OUTCOME_TRY(const std::uint64_t there, state.requests.ready());
-    const Instant now = Clock::now();
     if (there > 0) {
       state.expect();
-      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most), now));
+      BOOST_OUTCOME_TRY(std::vector<Call> calls, state.take(std::min<std::uint64_t>(there, most), looked));
       if (calls.empty()) continue;  // only pings
-      state.spin.observe(now - began);
+      state.spin.observe(looked - began);
       return calls;
     }
-    if (now - began >= std::min(within, state.spin.now()) || state.requests.producer_cpu() == this_cpu()) {
+    looked = Clock::now();
+    if (looked - began >= std::min(within, state.spin.now()) || state.requests.producer_cpu() == this_cpu()) {
       return std::vector<Call>{};
     }
     for (int i = 0; i < kLooks; ++i) {

@@ -21,6 +21,8 @@ std::int64_t remaining_us(Instant deadline, Instant now) {
   return elapsed(now, deadline).count();
 }
 
+constexpr microseconds kLookAge{2};  // how old the time may be that poll() is given
+
 Error broken(std::string why) {
   return Error{Errc::bad_result, std::move(why)};
 }
@@ -161,16 +163,16 @@ void Pool::end_calls(Worker& worker, const Error& error) {
   }
 }
 
-std::size_t Pool::poll() {
+std::size_t Pool::poll(Instant now) {
   std::size_t answers = 0;
   for (const auto& worker : workers_) {
-    if (worker->attached()) answers += poll(*worker);
+    if (worker->attached()) answers += poll(*worker, now);
   }
   if (answers > 0) changed();
   return answers;
 }
 
-std::size_t Pool::poll(Worker& worker) {
+std::size_t Pool::poll(Worker& worker, Instant now) {
   worker.attachment->answers.publish_cpu();
   auto there = worker.attachment->answers.ready();
   if (!there) {
@@ -183,7 +185,6 @@ std::size_t Pool::poll(Worker& worker) {
   }
   const auto attachment = worker.attachment;  // a caller's reaction may end the worker meanwhile
   std::size_t taken = 0;
-  const Instant now = Clock::now();
   for (; taken < there.value() && worker.attachment == attachment; ++taken) {
     const shm::Descriptor answer = attachment->answers.take();
     auto good = answered(worker, answer, now);
@@ -209,8 +210,9 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   answer.worker = worker.id;
   const auto took = std::max(std::chrono::nanoseconds(now - worker.busy_since), std::chrono::nanoseconds{0});
   // Its own word, as far as it can be true.
-  answer.run = std::chrono::nanoseconds(
-      static_cast<std::int64_t>(std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(took.count()))));
+  const std::chrono::nanoseconds longest = took + kLookAge;
+  answer.run = std::chrono::nanoseconds(static_cast<std::int64_t>(
+      std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(longest.count()))));
   if (descriptor.kind == shm::CallKind::failure) {
     Error why{Errc::model_failed, "no reason was given"};
     if (descriptor.block_bytes > 0) {

@@ -41,24 +41,26 @@ void Pool::wake() {
 
 void Pool::run() {
   Instant reactor_at{};
+  Instant now = Clock::now();  // looked at once per round: what arrives between two looks is stamped with the first
   while (!io_.stopped()) {
-    const std::size_t answers = poll();
-    const Instant now = Clock::now();
+    const std::size_t answers = poll(now);
+    now = Clock::now();
     if (answers > 0 || now < spin_until()) {
       if (now - reactor_at >= kReactorEvery) {
         reactor_at = now;
         io_.poll();
+        now = Clock::now();
         continue;  // what it ran may have handed over calls
       }
       for (int i = 0; answers == 0 && i < kLooks; ++i) {
-        if (poll() > 0) break;
+        if (poll(now) > 0) break;
         shm::cpu_relax();
       }
       continue;
     }
     if (may_sleep()) {
       io_.run_one();
-      reactor_at = Clock::now();  // it has just looked: no poll on top of that
+      reactor_at = now = Clock::now();  // it has just looked: no poll on top of that
     }
     wake();
   }

@@ -97,7 +97,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // calls.cpp
   Outcome<WorkerPool::CallId> call(WorkerId worker, CallSpec spec, WorkerPool::Answered answered);
   void cancel(WorkerPool::CallId call);
-  std::size_t poll();
+  /// `now`: a look at the clock that is a microsecond or two old at most.
+  std::size_t poll(Instant now);
 
   // loop.cpp
   void run();
@@ -144,7 +145,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void end_calls(Worker& worker, const Error& error);
   const ArenaSlabs* arena(shm::ArenaId id) const;
-  std::size_t poll(Worker& worker);
+  std::size_t poll(Worker& worker, Instant now);
 
   // loop.cpp
   Instant spin_until() const;

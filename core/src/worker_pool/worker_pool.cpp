@@ -63,7 +63,7 @@ void WorkerPool::on_change(std::function<void()> changed) {
   state_->pool->changed_ = std::move(changed);
 }
 std::size_t WorkerPool::poll() {
-  return state_->pool->poll();
+  return state_->pool->poll(Clock::now());
 }
 void WorkerPool::run() {
   state_->pool->run();

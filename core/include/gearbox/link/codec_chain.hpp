@@ -83,7 +83,12 @@ class CodecChain {
   TileLayout layout_;
   std::string tensor_;
   std::vector<NamedCodec> codecs_;
-  std::vector<Bytes> between_;  // between_[k]: what codec k hands to codec k + 1
+  struct Between {
+    std::unique_ptr<std::byte[]> memory;  // not filled with zeros: that would cost as much as a copy for each upload
+    std::size_t bytes = 0;
+    ByteSpan span() const { return {memory.get(), bytes}; }
+  };
+  std::vector<Between> between_;  // between_[k]: what codec k hands to codec k + 1
   std::size_t coded_bound_ = 0;
 };
 
