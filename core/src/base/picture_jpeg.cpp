@@ -74,8 +74,12 @@ GEARBOX_WIDE_CLONE bool has_marker(const unsigned char* bytes) {
 
 /// The end of a scan's data that begins at `at`: the place of the next marker that is neither stuffing nor a restart.
 std::size_t scan_end(ByteView file, std::size_t at) {
+  std::size_t looked_at = at;  // where the stride ends that is known to hold a marker
   while (at < file.size()) {
-    while (file.size() - at > kStride && !has_marker(reinterpret_cast<const unsigned char*>(&file[at]))) at += kStride;
+    if (at >= looked_at) {
+      while (file.size() - at > kStride && !has_marker(reinterpret_cast<const unsigned char*>(&file[at]))) at += kStride;
+      looked_at = at + kStride;
+    }
     const void* found = std::memchr(&file[at], 0xFF, file.size() - at);
     if (found == nullptr) return file.size();
     at = static_cast<std::size_t>(static_cast<const std::byte*>(found) - file.data());
