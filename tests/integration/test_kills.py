@@ -1,8 +1,8 @@
 """kill -9 of each process while requests run: what died is started again, every picture is answered, nothing is left."""
-import json
 import os
 import signal
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import support
 from cluster import Cluster, jpeg, wait_until
@@ -26,52 +26,47 @@ class Kills(unittest.TestCase):
             self.files.append(self.cluster.scratch / f"{number}.jpg")
             self.files[-1].write_bytes(jpeg(30_000, "sleep 0.05"))
 
-    def under_load(self, role, kill):
-        """Sends all pictures; when the first have been answered, kill() is called; the rest must be answered as well."""
+    def under_load(self, role):
+        """Sends all pictures; when the first have been answered, `role` is killed; the rest must be answered as well.
+        Returns the pid that is gone."""
         old = self.cluster.record(role)["pid"]
-        done = self.cluster.status()["node"]["counters"]["answered"]
-        sender = self.cluster.start_send(self.files, keys=self.keys, central=self.central)
-        wait_until("load", lambda: self.cluster.status()["node"]["counters"]["answered"] > done + 10, 30, 0.05)
-        self.assertIsNone(sender.poll(), "the load ended before the kill")
-        kill(old)
-        wait_until(f"another {role}", lambda: (self.cluster.records().get(role) or {"pid": old})["pid"] != old, 30)
-        out, err = sender.communicate(timeout=150)
-        answers = [json.loads(line) for line in out.splitlines()]
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(self.cluster.send, self.files, keys=self.keys, central=self.central, seconds=150)
+            wait_until("load", lambda: self.cluster.status()["node"]["counters"]["answered"] > 10, 30, 0.05)
+            self.assertFalse(sending.done(), "the load ended before the kill")
+            os.kill(old, signal.SIGKILL)
+            code, answers, err = sending.result()
         self.assertEqual([answer for answer in answers if not answer["ok"]], [], err)
-        self.assertEqual((sender.returncode, len(answers)), (0, PICTURES), err)
+        self.assertEqual((code, len(answers)), (0, PICTURES), err)
         self.assertEqual(len({answer["file"] for answer in answers}), PICTURES)
+        return old
+
+    def ends_clean(self):
         self.cluster.wait_ready(60)
         code, answers, err = self.cluster.send(self.files[:4], keys=self.keys, central=self.central)
         self.assertEqual((code, [answer["ok"] for answer in answers]), (0, [True] * 4), err)
         self.assertEqual(self.cluster.stop(), 0)
         self.assertEqual(self.cluster.leftovers(), [])
 
-    def kill(self, pid):
-        os.kill(pid, signal.SIGKILL)
+    def comes_back(self, role):
+        old = self.under_load(role)
+        wait_until(f"another {role}", lambda: (self.cluster.records().get(role) or {"pid": old})["pid"] != old, 30)
+        self.ends_clean()
 
     def test_node(self):
-        self.under_load("node", self.kill)
+        self.comes_back("node")
 
     def test_central(self):
-        self.under_load("central", self.kill)
+        self.comes_back("central")
 
     def test_worker(self):
-        worker = next(role for role in self.cluster.records() if role.startswith("worker-"))
-        old = self.cluster.record(worker)["pid"]
-        done = self.cluster.status()["node"]["counters"]["answered"]
-        sender = self.cluster.start_send(self.files, keys=self.keys, central=self.central)
-        wait_until("load", lambda: self.cluster.status()["node"]["counters"]["answered"] > done + 10, 30, 0.05)
-        self.assertIsNone(sender.poll(), "the load ended before the kill")
-        self.kill(old)
-        out, err = sender.communicate(timeout=150)
-        self.assertEqual((sender.returncode, out.count('"ok":true')), (0, PICTURES), err + out[-2000:])
+        old = self.under_load(next(role for role in self.cluster.records() if role.startswith("worker-")))
 
         def two_workers():
             models = self.cluster.status()["node"]["models"]
             return models[0]["ready"] == 2 and old not in [each["pid"] for each in self.cluster.records().values()]
         wait_until("the second worker again", two_workers, 30)
-        self.assertEqual(self.cluster.stop(), 0)
-        self.assertEqual(self.cluster.leftovers(), [])
+        self.ends_clean()
 
     def test_a_request_that_kills_every_worker_fails_alone(self):
         deadly = self.cluster.scratch / "deadly.jpg"
@@ -79,10 +74,7 @@ class Kills(unittest.TestCase):
         code, answers, err = self.cluster.send([deadly], keys=self.keys, central=self.central)
         self.assertEqual(code, 1, err)
         self.assertEqual(answers[0]["error"]["name"], "quarantined", answers)
-        code, answers, err = self.cluster.send(self.files[:8], keys=self.keys, central=self.central)
-        self.assertEqual((code, [answer["ok"] for answer in answers]), (0, [True] * 8), err)
-        self.assertEqual(self.cluster.stop(), 0)
-        self.assertEqual(self.cluster.leftovers(), [])
+        self.ends_clean()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@
 #include "cli/run_program.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
-#include "supervisor/control_client.hpp"
+#include "serving/control_client.hpp"
 
 namespace gearbox::cli {
 
@@ -122,7 +122,7 @@ Finding check_port(const std::string& role, const std::string& url, const fs::pa
     return finding;
   }
   const Outcome<std::string> status =
-      supervisor::ask_control_now(socket, R"({"command":"status"})", milliseconds(2000));
+      serving::ask_control_now(socket, R"({"command":"status"})", milliseconds(2000));
   if (reason == EADDRINUSE && status) {
     finding.what += ": our own " + role + " listens there";
     return finding;

@@ -12,7 +12,7 @@
 #include "gearbox/link/keys.hpp"
 #include "gearbox/link/upload.hpp"
 #include "gearbox/net/frame_stream.hpp"
-#include "supervisor/control_client.hpp"
+#include "serving/control_client.hpp"
 
 namespace gearbox::cli {
 
@@ -154,7 +154,7 @@ asio::awaitable<void> converse(std::shared_ptr<Conversation> talk, std::shared_p
 Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const std::string& task,
                                        std::vector<LocalInput> inputs, milliseconds within) {
   asio::io_context io(1);
-  Outcome<std::shared_ptr<FrameStream>> stream = supervisor::dial_control(io.get_executor(), node_socket);
+  Outcome<std::shared_ptr<FrameStream>> stream = serving::dial_control(io.get_executor(), node_socket);
   if (!stream) return Error{Errc::unreachable, "no node runs here (" + stream.error().detail + ")"};
   wire::Submit submit;
   submit.task = task;

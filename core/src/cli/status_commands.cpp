@@ -7,7 +7,7 @@
 #include "cli/json_facts.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
-#include "supervisor/control_client.hpp"
+#include "serving/control_client.hpp"
 
 namespace gearbox::cli {
 
@@ -18,7 +18,7 @@ namespace {
 constexpr milliseconds kWait{3000};
 
 Outcome<json::object> ask_status(const std::filesystem::path& socket) {
-  BOOST_OUTCOME_TRY(const std::string answer, supervisor::ask_control_now(socket, R"({"command":"status"})", kWait));
+  BOOST_OUTCOME_TRY(const std::string answer, serving::ask_control_now(socket, R"({"command":"status"})", kWait));
   return parse_object(answer);
 }
 

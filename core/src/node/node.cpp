@@ -15,7 +15,7 @@
 
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
-#include "supervisor/control_client.hpp"
+#include "serving/control_client.hpp"
 
 namespace gearbox::node {
 
@@ -164,7 +164,7 @@ Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
   if (dialled.url.empty() || key.empty()) {
     // This host's own central tells where it really listens (port 0 is allowed) and its key.
     BOOST_OUTCOME_TRY(const auto text,
-                      supervisor::ask_control_now(state_.central_socket(), R"({"command": "status"})", within));
+                      serving::ask_control_now(state_.central_socket(), R"({"command": "status"})", within));
     boost::system::error_code unreadable;
     const boost::json::value parsed = boost::json::parse(text, unreadable);
     const boost::json::object* status = parsed.if_object();

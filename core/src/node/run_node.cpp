@@ -10,7 +10,7 @@
 #include "node/node.hpp"
 #include "serving/accept_loop.hpp"
 #include "serving/stop_signals.hpp"
-#include "supervisor/launcher_client.hpp"
+#include "launcher/supervisor_launcher.hpp"
 
 namespace gearbox::node {
 
@@ -27,7 +27,7 @@ int run_node(const config::StateDir& state, const std::filesystem::path& config_
                  descriptors, wanted, config.value()->node.limits.max_connections);
   }
   auto io = std::make_unique<boost::asio::io_context>(1);
-  auto launcher = std::make_shared<supervisor::SupervisorLauncher>(*io, state.supervisor_socket());
+  auto launcher = std::make_shared<launcher::SupervisorLauncher>(*io, state.supervisor_socket());
   Outcome<std::unique_ptr<Node>> node = Node::create(state, config.value(), std::move(launcher), std::move(io));
   if (!node) {
     spdlog::error("node: {}", escaped(describe(node.error()), 1000));

@@ -3,7 +3,7 @@
 //
 //   → control         {"command": "status", ...}
 //   ← control_answer  {...facts}, or error with a wire::ErrorMessage
-// The asking side is supervisor/control_client.hpp.
+// The asking side is serving/control_client.hpp.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

@@ -28,8 +28,8 @@
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
 #include "supervisor/children.hpp"
-#include "supervisor/control_client.hpp"
-#include "supervisor/local_socket.hpp"
+#include "serving/control_client.hpp"
+#include "serving/local_socket.hpp"
 #include "supervisor/log_follower.hpp"
 #include "supervisor/orders.hpp"
 #include "supervisor/printer.hpp"
@@ -164,8 +164,8 @@ class Supervisor {
     if (!role.wanted) return;
     const int adopted = children_.pid_of(role.name);
     // Whoever serves the role's socket must be the process of the record; another one was started by other hands.
-    if (const Outcome<int> socket = connect_local(role.socket)) {
-      const Outcome<PeerIdentity> peer = peer_of(socket.value());
+    if (const Outcome<int> socket = serving::connect_local(role.socket)) {
+      const Outcome<serving::PeerIdentity> peer = serving::peer_of(socket.value());
       ::close(socket.value());
       if (peer && peer.value().pid != adopted) {
         role.wanted = false;
@@ -226,7 +226,7 @@ class Supervisor {
     while (!self->stopping_) {
       std::string question = R"({"command":"status"})";
       Outcome<std::string> status =
-          co_await ask_control(self->io_.get_executor(), role->socket, std::move(question), kStatusWait);
+          co_await serving::ask_control(self->io_.get_executor(), role->socket, std::move(question), kStatusWait);
       if (self->stopping_) break;
       bool ready = false;
       if (status) {
@@ -318,7 +318,7 @@ class Supervisor {
     // A role that was killed could not remove its socket.
     std::error_code gone;
     for (const Role& role : roles_) {
-      const Outcome<int> served = connect_local(role.socket);  // by other hands than ours: not ours to remove
+      const Outcome<int> served = serving::connect_local(role.socket);  // by other hands than ours: not ours to remove
       if (served) ::close(served.value());
       if (role.wanted && !served) std::filesystem::remove(role.socket, gone);
     }

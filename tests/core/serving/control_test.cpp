@@ -1,3 +1,4 @@
+#include "serving/local_socket.hpp"
 #include "serving/control.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,6 @@
 
 #include <filesystem>
 
-#include "gearbox/net/dial_unix.hpp"
 #include "gearbox/net/frame_stream.hpp"
 #include "gearbox/wire/messages.hpp"
 #include "support/temp_dir.hpp"
@@ -54,7 +54,7 @@ TEST(Control, ServesSeveralQuestionsOnOneConnectionAndLeavesNothingBehind) {
   asio::io_context io;
   auto server = ControlServer::start(io.get_executor(), path, handle);
   ASSERT_TRUE(server) << server.error().detail;
-  auto descriptor = net::dial_unix(path, kWithin);
+  auto descriptor = connect_local(path);
   ASSERT_TRUE(descriptor);
   auto stream = FrameStream::adopt(io.get_executor(), descriptor.value(), "test");
   ASSERT_TRUE(stream);

@@ -1,3 +1,4 @@
+#include "serving/local_socket.hpp"
 #include "serving/unix_socket.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "gearbox/net/dial_unix.hpp"
 #include "serving/log_budget.hpp"
 #include "support/temp_dir.hpp"
 
@@ -30,7 +30,7 @@ TEST_F(UnixSocketTest, IsForItsOwnerOnlyAndGoesWithTheObject) {
     struct stat info {};
     ASSERT_EQ(::stat(path_.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777U, 0600U);
-    auto client = net::dial_unix(path_, kWithin);
+    auto client = connect_local(path_);
     ASSERT_TRUE(client);
     auto accepted = accept_unix(listener.value().descriptor());
     ASSERT_TRUE(accepted);
@@ -48,7 +48,7 @@ TEST_F(UnixSocketTest, NeverTakesAPlaceWhereSomebodyAnswers) {
   const auto second = UnixListener::open(path_);
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().detail.find("another process serves"), std::string::npos);
-  auto client = net::dial_unix(path_, kWithin);
+  auto client = connect_local(path_);
   ASSERT_TRUE(client);  // the first one was not disturbed
   ::close(client.value());
 }
@@ -65,7 +65,7 @@ TEST_F(UnixSocketTest, TakesThePlaceOfASocketThatAKilledProcessLeft) {
   ASSERT_TRUE(fs::exists(path_));
   auto next = UnixListener::open(path_);
   ASSERT_TRUE(next) << next.error().detail;
-  auto client = net::dial_unix(path_, kWithin);
+  auto client = connect_local(path_);
   ASSERT_TRUE(client);
   ::close(client.value());
 }

@@ -1,4 +1,4 @@
-#include "supervisor/launcher_client.hpp"
+#include "launcher/supervisor_launcher.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "core/supervisor/scratch.hpp"
 #include "serving/control.hpp"
 
-namespace gearbox::supervisor {
+namespace gearbox::launcher {
 namespace {
 
 namespace json = boost::json;
@@ -30,7 +30,7 @@ int sleeping_child() {
 }
 
 struct Desk {
-  Scratch scratch;
+  supervisor::Scratch scratch;
   boost::asio::io_context io{1};
   std::unique_ptr<serving::ControlServer> server;
   std::vector<json::object> requests;
@@ -67,7 +67,7 @@ TEST(SupervisorLauncher, AsksForAWorkerAndGetsItsPid) {
   desk.serve();
   std::optional<Outcome<int>> got;
   desk.launcher.launch(Desk::order(), [&](Outcome<int> pid) { got = std::move(pid); });
-  ASSERT_TRUE(run_until(desk.io, [&] { return got.has_value(); }));
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
   ASSERT_TRUE(*got) << got->error().detail;
   EXPECT_EQ(got->value(), desk.child);
   ASSERT_EQ(desk.requests.size(), 1U);
@@ -84,7 +84,7 @@ TEST(SupervisorLauncher, WaitsForASupervisorThatComesLater) {
   desk.io.run_for(milliseconds(120));
   EXPECT_FALSE(got.has_value());
   desk.serve();
-  ASSERT_TRUE(run_until(desk.io, [&] { return got.has_value(); }));
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
   EXPECT_TRUE(*got);
 }
 
@@ -99,7 +99,7 @@ TEST(SupervisorLauncher, AsksAgainUnderTheSameNumberWhenTheAnswerIsLost) {
   };
   std::optional<Outcome<int>> got;
   desk.launcher.launch(Desk::order(), [&](Outcome<int> pid) { got = std::move(pid); });
-  ASSERT_TRUE(run_until(desk.io, [&] { return got.has_value(); }));
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
   ASSERT_EQ(desk.requests.size(), 2U);
   EXPECT_EQ(desk.requests[0].at("order").as_string(), desk.requests[1].at("order").as_string());
 }
@@ -110,7 +110,7 @@ TEST(SupervisorLauncher, HandsOnARefusal) {
   desk.answer = [](const json::object&) -> Outcome<json::object> { return Error{Errc::bad_input, "no such program"}; };
   std::optional<Outcome<int>> got;
   desk.launcher.launch(Desk::order(), [&](Outcome<int> pid) { got = std::move(pid); });
-  ASSERT_TRUE(run_until(desk.io, [&] { return got.has_value(); }));
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
   ASSERT_FALSE(*got);
   EXPECT_EQ(got->error().code, Errc::bad_input);
 }
@@ -120,15 +120,15 @@ TEST(SupervisorLauncher, StopsAWorkerItselfWhenTheSupervisorIsGone) {
   desk.serve();
   std::optional<Outcome<int>> got;
   desk.launcher.launch(Desk::order(), [&](Outcome<int> pid) { got = std::move(pid); });
-  ASSERT_TRUE(run_until(desk.io, [&] { return got.has_value(); }));
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
   desk.server.reset();
   desk.launcher.stop(desk.child, seconds(5));
   int status = 0;
-  ASSERT_TRUE(run_until(desk.io, [&] { return ::waitpid(desk.child, &status, WNOHANG) == desk.child; }));
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return ::waitpid(desk.child, &status, WNOHANG) == desk.child; }));
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
   desk.child = sleeping_child();  // for the destructor
 }
 
 }  // namespace
-}  // namespace gearbox::supervisor
+}  // namespace gearbox::launcher

@@ -1,4 +1,4 @@
-#include "supervisor/control_client.hpp"
+#include "serving/control_client.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "gearbox/wire/messages.hpp"
-#include "supervisor/local_socket.hpp"
+#include "serving/local_socket.hpp"
 
-namespace gearbox::supervisor {
+namespace gearbox::serving {
 
 namespace asio = boost::asio;
 
@@ -72,4 +72,4 @@ Outcome<std::string> ask_control_now(const std::filesystem::path& socket, const 
   return *result;
 }
 
-}  // namespace gearbox::supervisor
+}  // namespace gearbox::serving

@@ -1,8 +1,7 @@
-#include "supervisor/local_socket.hpp"
+#include "serving/local_socket.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -10,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-namespace gearbox::supervisor {
+namespace gearbox::serving {
 
 namespace {
 
@@ -49,26 +48,6 @@ class Address {
 
 }  // namespace
 
-Outcome<int> listen_local(const std::filesystem::path& path) {
-  const Address address(path);
-  if (!address.fits()) return Error{Errc::io_error, path.string() + ": the name is too long for a socket"};
-  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return failed(path, "socket");
-  ::unlink(path.c_str());
-  // The folder is 0700; the mode of the socket itself is a second fence.
-  const mode_t before = ::umask(0177);
-  const int bound = ::bind(descriptor, address.get(), Address::size());
-  const int why = errno;
-  ::umask(before);
-  errno = why;
-  if (bound != 0 || ::listen(descriptor, 64) != 0) {
-    const Error error = failed(path, "listen");
-    ::close(descriptor);
-    return error;
-  }
-  return descriptor;
-}
-
 Outcome<int> connect_local(const std::filesystem::path& path) {
   const Address address(path);
   if (!address.fits()) return Error{Errc::unreachable, path.string() + ": the name is too long for a socket"};
@@ -91,4 +70,4 @@ Outcome<PeerIdentity> peer_of(int descriptor) {
   return PeerIdentity{who.pid, who.uid};
 }
 
-}  // namespace gearbox::supervisor
+}  // namespace gearbox::serving

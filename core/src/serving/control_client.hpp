@@ -10,7 +10,7 @@
 #include "gearbox/base/clock.hpp"
 #include "gearbox/net/frame_stream.hpp"
 
-namespace gearbox::supervisor {
+namespace gearbox::serving {
 
 /// Connects to `socket`. Errors: unreachable.
 Outcome<std::shared_ptr<net::FrameStream>> dial_control(boost::asio::any_io_executor executor,
@@ -29,4 +29,4 @@ boost::asio::awaitable<Outcome<std::string>> ask_control(boost::asio::any_io_exe
 Outcome<std::string> ask_control_now(const std::filesystem::path& socket, const std::string& command,
                                      milliseconds within);
 
-}  // namespace gearbox::supervisor
+}  // namespace gearbox::serving

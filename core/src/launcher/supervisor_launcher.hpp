@@ -1,4 +1,4 @@
-// launcher_client.hpp: a node's way to have its workers started: the supervisor's socket, dialled again for as long as
+// supervisor_launcher.hpp: a node's way to have its workers started: the supervisor's socket, dialled again for as long as
 // it takes.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "worker_pool/worker_pool.hpp"
 
-namespace gearbox::supervisor {
+namespace gearbox::launcher {
 
 /// While the supervisor is away, launches wait (with growing pauses) and workers that run go on; a worker is then
 /// stopped directly, through the pidfd taken at its start. An order whose answer was lost is asked again under the same
@@ -32,4 +32,4 @@ class SupervisorLauncher final : public worker_pool::Launcher {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace gearbox::supervisor
+}  // namespace gearbox::launcher

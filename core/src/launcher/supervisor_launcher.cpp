@@ -1,4 +1,4 @@
-#include "supervisor/launcher_client.hpp"
+#include "launcher/supervisor_launcher.hpp"
 
 #include <signal.h>
 #include <sys/syscall.h>
@@ -24,9 +24,9 @@
 #include <utility>
 
 #include "gearbox/link/keys.hpp"
-#include "supervisor/control_client.hpp"
+#include "serving/control_client.hpp"
 
-namespace gearbox::supervisor {
+namespace gearbox::launcher {
 
 namespace asio = boost::asio;
 namespace json = boost::json;
@@ -94,7 +94,7 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
     while (!self->closed && !self->waiting.empty()) {
       std::string command = self->waiting.front().command;
       Outcome<std::string> answer =
-          co_await ask_control(self->io.get_executor(), self->socket, std::move(command), kAnswerWait);
+          co_await serving::ask_control(self->io.get_executor(), self->socket, std::move(command), kAnswerWait);
       if (self->closed) break;
       if (!answer && supervisor_was_away(answer.error().code)) {
         self->pause.expires_after(next_pause);
@@ -118,7 +118,7 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
     if (const auto at = self->pidfds.find(pid); at != self->pidfds.end()) held = at->second;
     std::string text = json::serialize(command);
     Outcome<std::string> answer =
-        co_await ask_control(self->io.get_executor(), self->socket, std::move(text), milliseconds(1000));
+        co_await serving::ask_control(self->io.get_executor(), self->socket, std::move(text), milliseconds(1000));
     if (answer || !held || self->closed) co_return;
     // Nobody does it for us. The descriptor means that very process, whatever happens to the number.
     ::syscall(SYS_pidfd_send_signal, held->native_handle(), SIGTERM, nullptr, 0);
@@ -168,4 +168,4 @@ void SupervisorLauncher::stop(int pid, milliseconds grace) {
   asio::co_spawn(state_->io, State::stop_one(state_, pid, grace), asio::detached);
 }
 
-}  // namespace gearbox::supervisor
+}  // namespace gearbox::launcher

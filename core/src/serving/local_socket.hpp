@@ -1,16 +1,12 @@
-// local_socket.hpp: stream sockets in the state folder's run/, whatever the length of its path, and who is at the other
-// end.
+// local_socket.hpp: connecting to sockets in the state folder's run/, whatever the length of the path, and who is at the
+// other end.
 #pragma once
 
 #include <filesystem>
 
 #include "gearbox/base/outcome.hpp"
 
-namespace gearbox::supervisor {
-
-/// Listens on `path`, mode 0600, non-blocking, close-on-exec; what lies there already is removed first, so the caller
-/// holds the lock of whoever owns the name. The caller owns the descriptor. Errors: io_error with path and reason.
-Outcome<int> listen_local(const std::filesystem::path& path);
+namespace gearbox::serving {
 
 /// Connects to `path` at once or not at all. The caller owns the descriptor (non-blocking, close-on-exec).
 /// Errors: unreachable: nobody listens there (or its queue is full).
@@ -23,4 +19,4 @@ struct PeerIdentity {
 /// Who made the connection, as the kernel knows it. Errors: io_error.
 Outcome<PeerIdentity> peer_of(int descriptor);
 
-}  // namespace gearbox::supervisor
+}  // namespace gearbox::serving
