@@ -45,6 +45,13 @@ py::dict record_for_python(const model::Record& record, std::uint32_t threads) {
   return fields;
 }
 
+/// The object that the model's own source has for the same text, so that a dict finds it by its address.
+py::object name_object(const std::string& name) {
+  PyObject* const text = PyUnicode_InternFromString(name.c_str());
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(text);
+}
+
 bool late(const shm::Call& call) {
   if (call.descriptor.remaining_us < 0) return false;
   return elapsed(call.taken, Clock::now()) >= microseconds(call.descriptor.remaining_us);
@@ -69,7 +76,9 @@ Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::stri
     host->model_ =
         host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
     host->infer_ = host->model_.attr("infer");
-    for (const model::TensorDecl& input : record.inputs) host->names_[input.name] = py::str(input.name);
+    host->arrays_.open(host->ndarray_, host->dtypes_);
+    for (const model::TensorDecl& input : record.inputs) host->input_names_.push_back(name_object(input.name));
+    for (const model::TensorDecl& output : record.outputs) host->output_names_.push_back(name_object(output.name));
   } catch (py::error_already_set& raised) {
     if (!host->helpers_) return Error{Errc::model_failed, raised.what()};  // numpy itself is missing or broken
     const Failure told = describe_exception(raised, host->helpers_);
@@ -112,9 +121,11 @@ Outcome<py::object> ModelHost::build_item(const shm::Call& call) {
       } else {
         py::object view = copy_inputs_ ? MemoryView::copy_of(tensor.bytes) : MemoryView::over(tensor.bytes);
         if (!copy_inputs_) lent_.push_back(view);
-        array = array_over(tensor.spec, std::move(view));
+        array = copy_inputs_ ? py::object() : arrays_.over(tensor.spec, tensor.bytes, view);
+        if (!array) array = array_over(tensor.spec, std::move(view));
       }
-      item[names_.at(declared->name)] = std::move(array);
+      const auto index = static_cast<std::size_t>(declared - record_.inputs.begin());
+      if (PyDict_SetItem(item.ptr(), input_names_[index].ptr(), array.ptr()) != 0) throw py::error_already_set();
     }
   } catch (py::error_already_set& raised) {
     return Error{Errc::bad_input, "the inputs are no tensors: " + describe_exception(raised, helpers_).reason};
@@ -122,9 +133,9 @@ Outcome<py::object> ModelHost::build_item(const shm::Call& call) {
     return Error{Errc::bad_input, raised.what()};
   }
   if (item.size() != record_.inputs.size()) {
-    for (const model::TensorDecl& declared : record_.inputs) {
-      if (!item.contains(names_.at(declared.name)))
-        return Error{Errc::bad_input, "input '" + declared.name + "' is missing"};
+    for (std::size_t i = 0; i < record_.inputs.size(); ++i) {
+      if (!item.contains(input_names_[i]))
+        return Error{Errc::bad_input, "input '" + record_.inputs[i].name + "' is missing"};
     }
   }
   return py::object(std::move(item));
@@ -135,9 +146,10 @@ Outcome<py::object> ModelHost::probe_item() {
   try {
     if (py::hasattr(model_, "example")) return py::object(model_.attr("example")());
     py::dict item;
-    for (const model::TensorDecl& input : record_.inputs) {
+    for (std::size_t i = 0; i < record_.inputs.size(); ++i) {
+      const model::TensorDecl& input = record_.inputs[i];
       const std::string dtype(wire::name_of(input.any_dtype ? DType::uint8 : input.dtype));
-      item[names_.at(input.name)] = helpers_.attr("zeros")(shape_of(input.probe_shape), dtype);
+      item[input_names_[i]] = helpers_.attr("zeros")(shape_of(input.probe_shape), dtype);
     }
     return py::object(std::move(item));
   } catch (py::error_already_set& raised) {
@@ -153,8 +165,11 @@ void ModelHost::infer(std::vector<Item*>& items) {
   Watchdog::busy(true);
   try {
     py::list batch(items.size());
-    for (std::size_t i = 0; i < items.size(); ++i) batch[i] = items[i]->input;
-    given = infer_(std::move(batch));
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      PyList_SET_ITEM(batch.ptr(), static_cast<Py_ssize_t>(i), items[i]->input.inc_ref().ptr());
+    }
+    given = py::reinterpret_steal<py::object>(PyObject_CallOneArg(infer_.ptr(), batch.ptr()));
+    if (!given) throw py::error_already_set();
   } catch (py::error_already_set& raised) {
     const Failure told = describe_exception(raised, helpers_);
     state = told.error();
@@ -193,7 +208,7 @@ void ModelHost::infer(std::vector<Item*>& items) {
     if (PyExceptionInstance_Check(one.ptr())) {
       items[i]->state = describe_exception(py::handle(one), helpers_).error();
     } else {
-      items[i]->state = items[i]->results.take(record_, helpers_, one);
+      items[i]->state = items[i]->results.take({record_, output_names_, arrays_, helpers_}, one);
     }
   }
 }

@@ -3,8 +3,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <array>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/model/record.hpp"
 #include "gearbox/shm/endpoint.hpp"
+#include "numpy_arrays.hpp"
 #include "results.hpp"
 
 namespace gearbox::shim {
@@ -54,8 +53,9 @@ class ModelHost {
 
   model::Record record_;
   pybind11::object model_, infer_, helpers_, ndarray_;
-  std::array<pybind11::object, 14> dtypes_;        // by wire::DType
-  std::map<std::string, pybind11::object> names_;  // input names as Python text, made once
+  NumpyArrays::Dtypes dtypes_;
+  NumpyArrays arrays_;
+  std::vector<pybind11::object> input_names_, output_names_;  // of the record's, as Python text, made once
   std::vector<pybind11::object> lent_;             // views that the batch under way was given
   std::vector<pybind11::object> held_;             // views that a model kept although their call was answered
   bool copy_inputs_ = false;                       // once a model was seen keeping views

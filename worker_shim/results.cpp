@@ -88,17 +88,20 @@ Results::~Results() {
   for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
 }
 
-Outcome<void> Results::take(const model::Record& record, const py::handle& helpers, const py::handle& item) {
+Outcome<void> Results::take(const Ways& ways, const py::handle& item) {
+  const model::Record& record = ways.record;
   if (PyDict_Check(item.ptr()) == 0) {
     return Error{Errc::bad_result,
                  "infer() gave " + type_name(item) + " for one item of the batch, not a dict of outputs"};
   }
   try {
-    for (const TensorDecl& declared : record.outputs) {
-      PyObject* const value = PyDict_GetItemString(item.ptr(), declared.name.c_str());  // borrowed
+    for (std::size_t index = 0; index < record.outputs.size(); ++index) {
+      const TensorDecl& declared = record.outputs[index];
+      PyObject* const value = PyDict_GetItemWithError(item.ptr(), ways.names[index].ptr());  // borrowed
+      if (value == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
       if (value == nullptr) return bad(declared, "missing in what infer() gave");
       if (!declared.list) {
-        BOOST_OUTCOME_TRY(add(declared, helpers, value, 0));
+        BOOST_OUTCOME_TRY(add(declared, ways, value, 0));
         continue;
       }
       const py::object list = py::reinterpret_steal<py::object>(PySequence_Fast(value, "not a list"));
@@ -109,7 +112,7 @@ Outcome<void> Results::take(const model::Record& record, const py::handle& helpe
       const Py_ssize_t count = PySequence_Fast_GET_SIZE(list.ptr());
       for (Py_ssize_t i = 0; i < count; ++i) {
         BOOST_OUTCOME_TRY(
-            add(declared, helpers, PySequence_Fast_GET_ITEM(list.ptr(), i), static_cast<std::uint32_t>(i)));
+            add(declared, ways, PySequence_Fast_GET_ITEM(list.ptr(), i), static_cast<std::uint32_t>(i)));
       }
     }
     if (static_cast<std::size_t>(PyDict_Size(item.ptr())) != record.outputs.size()) {
@@ -122,15 +125,31 @@ Outcome<void> Results::take(const model::Record& record, const py::handle& helpe
       }
     }
   } catch (py::error_already_set& raised) {
-    return Error{Errc::bad_result, describe_exception(raised, helpers).reason};
+    return Error{Errc::bad_result, describe_exception(raised, ways.helpers).reason};
   }
   return done();
 }
 
-Outcome<void> Results::add(const TensorDecl& declared, const py::handle& helpers, py::handle value,
-                           std::uint32_t item) {
+Outcome<void> Results::add(const TensorDecl& declared, const Ways& ways, py::handle value, std::uint32_t item) {
+  const py::handle helpers = ways.helpers;
   if (tensors_.size() >= wire::kMaxTensors) {
     return bad(declared, "more than " + std::to_string(wire::kMaxTensors) + " tensors in one result");
+  }
+  if (const auto plain = ways.arrays.plain(value)) {
+    shm::OutputTensor tensor;
+    tensor.spec.dtype = plain->dtype;
+    if (plain->rank == 0) {
+      tensor.spec.shape = single_shape(declared);
+    } else {
+      tensor.spec.shape.assign(plain->shape, plain->shape + plain->rank);
+    }
+    tensor.item = item;
+    tensor.bytes = plain->bytes;
+    const bool text_wanted = !declared.any_dtype && declared.dtype == DType::bytes;
+    if (!text_wanted) {
+      arrays_.push_back(py::reinterpret_borrow<py::object>(value));
+      return push(declared, std::move(tensor));
+    }
   }
   if (!declared.any_dtype) {
     return declared.dtype == DType::bytes ? add_texts(declared, helpers, value, item)

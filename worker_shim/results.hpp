@@ -3,13 +3,14 @@
 
 #include <pybind11/pybind11.h>
 
-#include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/model/record.hpp"
 #include "gearbox/shm/endpoint.hpp"
+#include "numpy_arrays.hpp"
 
 namespace gearbox::shim {
 
@@ -24,14 +25,20 @@ class Results {
   Results& operator=(const Results&) = delete;
   ~Results();
 
+  /// What does not change from call to call.
+  struct Ways {
+    const model::Record& record;
+    const std::vector<pybind11::object>& names;  // of record.outputs, as Python text
+    const NumpyArrays& arrays;
+    pybind11::handle helpers;
+  };
   /// Errors: bad_result, which names the output, what was expected and what came.
-  Outcome<void> take(const model::Record& record, const pybind11::handle& helpers, const pybind11::handle& item);
+  Outcome<void> take(const Ways& ways, const pybind11::handle& item);
 
   const std::vector<shm::OutputTensor>& tensors() const { return tensors_; }
 
  private:
-  Outcome<void> add(const model::TensorDecl& declared, const pybind11::handle& helpers, pybind11::handle value,
-                    std::uint32_t item);
+  Outcome<void> add(const model::TensorDecl& declared, const Ways& ways, pybind11::handle value, std::uint32_t item);
   Outcome<void> add_array(const model::TensorDecl& declared, const pybind11::handle& helpers, pybind11::handle value,
                           std::uint32_t item);
   Outcome<void> add_texts(const model::TensorDecl& declared, const pybind11::handle& helpers, pybind11::handle value,
@@ -39,8 +46,9 @@ class Results {
   Outcome<void> push(const model::TensorDecl& declared, shm::OutputTensor tensor);
 
   std::vector<shm::OutputTensor> tensors_;
-  std::deque<Py_buffer> buffers_;  // a deque: a Py_buffer may point into itself and must not move
-  std::deque<std::string> texts_;
+  std::vector<pybind11::object> arrays_;  // whose bytes `tensors_` point to
+  std::list<Py_buffer> buffers_;          // a list: a Py_buffer may point into itself and must not move
+  std::list<std::string> texts_;
 };
 
 }  // namespace gearbox::shim

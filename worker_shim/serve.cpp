@@ -47,13 +47,38 @@ Outcome<std::vector<shm::Call>> next_batch(shm::WorkerEndpoint& endpoint, const 
   return calls;
 }
 
+/// Waits a little without letting go of the GIL, whose way out and back costs more than a short wait; but other Python
+/// threads get it at least as often as Python's own switching would give it to them.
+class ShortWait {
+ public:
+  /// Empty: let the others run, and wait as long as it takes. Errors: those of WorkerEndpoint::next.
+  Outcome<std::vector<shm::Call>> look(shm::WorkerEndpoint& endpoint, const model::Record& record) {
+    if (record.max_delay_ms != 0 || turn_over_) return std::vector<shm::Call>{};
+    BOOST_OUTCOME_TRY(std::vector<shm::Call> calls, endpoint.look(record.max_batch, kShort));
+    if (!calls.empty()) turn_over_ = calls.front().taken - since_ >= kTurn;
+    return calls;
+  }
+  void others_ran(Instant now) {
+    since_ = now;
+    turn_over_ = false;
+  }
+
+ private:
+  static constexpr microseconds kShort{5};
+  static constexpr microseconds kTurn{100};  // as in _host.load()
+  Instant since_{};
+  bool turn_over_ = true;
+};
+
 /// Errors: closed when this node is gone or told us to leave it; bad_frame when the ring is broken.
 Outcome<void> serve_node(shm::WorkerEndpoint& endpoint, const model::Record& record, ModelHost& host) {
+  ShortWait short_wait;
   while (!Watchdog::stopping()) {
-    Outcome<std::vector<shm::Call>> calls = std::vector<shm::Call>{};
-    {
+    Outcome<std::vector<shm::Call>> calls = short_wait.look(endpoint, record);
+    if (calls && calls.value().empty()) {
       const py::gil_scoped_release python_threads_may_run;
       calls = next_batch(endpoint, record);
+      if (calls && !calls.value().empty()) short_wait.others_ran(calls.value().front().taken);
     }
     if (!calls) return std::move(calls).error();
     if (!calls.value().empty()) host.run(endpoint, calls.value());

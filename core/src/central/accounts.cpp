@@ -7,10 +7,10 @@
 
 #include "central/accounts_file.hpp"
 #include "central/passwords.hpp"
-#include "central/sqlite.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/keys.hpp"
+#include "sqlite/sqlite.hpp"
 
 namespace gearbox::central {
 
@@ -39,7 +39,7 @@ std::vector<std::string> split(std::string_view text) {
   return names;
 }
 
-User user_from(const Statement& row) {
+User user_from(const sqlite::Statement& row) {
   User user;
   user.name = row.text(0);
   user.tenant = static_cast<std::uint32_t>(row.integer(1));
@@ -52,7 +52,7 @@ User user_from(const Statement& row) {
   return user;
 }
 
-Outcome<NodeEntry> node_from(const Statement& row) {
+Outcome<NodeEntry> node_from(const sqlite::Statement& row) {
   NodeEntry node;
   BOOST_OUTCOME_TRY(node.key, public_key_from(row.text(0)));
   node.name = row.text(1);
@@ -86,8 +86,8 @@ Error not_enrolled(std::string_view user) {
 
 struct Accounts::State {
   std::filesystem::path file;
-  Database database;
-  Statement password, user, login, node, version;  // asked often: prepared once
+  sqlite::Database database;
+  sqlite::Statement password, user, login, node, version;  // asked often: prepared once
 };
 
 Accounts::Accounts(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -98,7 +98,7 @@ Outcome<std::unique_ptr<Accounts>> Accounts::open(const std::filesystem::path& f
   auto state = std::make_unique<State>();
   state->file = file;
   BOOST_OUTCOME_TRY(state->database, open_accounts_file(file, on_damage));
-  Database& db = state->database;
+  sqlite::Database& db = state->database;
   const std::string user_by_name = std::string("SELECT ") + kUserColumns + " FROM users WHERE name = ?1";
   BOOST_OUTCOME_TRY(state->password, db.prepare("SELECT hash FROM users WHERE name = ?1"));
   BOOST_OUTCOME_TRY(state->user, db.prepare(user_by_name));
@@ -125,7 +125,7 @@ Outcome<void> Accounts::add_user(User user, std::string_view password) {
   }
   BOOST_OUTCOME_TRY(check_new_password(password));
   BOOST_OUTCOME_TRY(const std::string hash, hash_password(password));
-  Database::Transaction transaction(state_->database);
+  sqlite::Database::Transaction transaction(state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   if (user.tenant == 0) {
     BOOST_OUTCOME_TRY(auto highest, state_->database.prepare("SELECT coalesce(max(tenant), 0) FROM users"));
@@ -162,7 +162,7 @@ Outcome<void> Accounts::set_disabled(std::string_view name, bool disabled) {
 }
 
 Outcome<void> Accounts::remove_user(std::string_view name) {
-  Database::Transaction transaction(state_->database);
+  sqlite::Database::Transaction transaction(state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto remove, state_->database.prepare("DELETE FROM users WHERE name = ?1"));
   BOOST_OUTCOME_TRY(remove.first(name));
@@ -214,7 +214,7 @@ Outcome<User> Accounts::check_password(std::string_view name, std::string_view p
 Outcome<void> Accounts::enrol(std::string_view user, std::string_view device, const PublicKey& key) {
   BOOST_OUTCOME_TRY(check_name("device", device));
   const std::string hex = to_text(key);
-  Database::Transaction transaction(state_->database);
+  sqlite::Database::Transaction transaction(state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(const auto account, this->user(user));  // it may have been removed since its password was checked
   if (!account) return not_enrolled(user);
@@ -279,7 +279,7 @@ Outcome<void> Accounts::revoke_device(const PublicKey& key) {
 }
 
 Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, std::int64_t>>& last_seen_unix_ms) {
-  Database::Transaction transaction(state_->database);
+  sqlite::Database::Transaction transaction(state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE devices SET last_seen = ?2 WHERE key = ?1"));
   for (const auto& [key, when] : last_seen_unix_ms) {
@@ -305,7 +305,7 @@ Outcome<std::vector<PublicKey>> Accounts::revoked(std::size_t limit) {
 Outcome<void> Accounts::add_node(std::string_view name, const PublicKey& key) {
   BOOST_OUTCOME_TRY(check_name("node", name));
   const std::string hex = to_text(key);
-  Database::Transaction transaction(state_->database);
+  sqlite::Database::Transaction transaction(state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto taken,
                     state_->database.prepare("SELECT 1 FROM nodes WHERE name = ?1 AND revoked = 0 AND key <> ?2"));

@@ -99,18 +99,18 @@ Outcome<void> flush_and_rename(const fs::path& from, const fs::path& to, const F
   return done();
 }
 
-Outcome<void> set_pragmas(Database& database) {
+Outcome<void> set_pragmas(sqlite::Database& database) {
   // FULL: a committed account survives a power cut. Triggers and views of a foreign file are not trusted.
   return database.run("PRAGMA trusted_schema=OFF; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;");
 }
 
 /// Errors: corrupt_data when the content is not what we wrote; unsupported_version.
-Outcome<Database> open_checked(const fs::path& file) {
+Outcome<sqlite::Database> open_checked(const fs::path& file) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0) return io_error("cannot read", file, errno);
   if (!S_ISREG(info.st_mode)) return Error{Errc::io_error, escaped(file.string()) + " is no plain file"};
   if (info.st_size == 0) return Error{Errc::corrupt_data, "the file is empty"};
-  BOOST_OUTCOME_TRY(auto database, Database::open(file, false));
+  BOOST_OUTCOME_TRY(auto database, sqlite::Database::open(file, false));
   BOOST_OUTCOME_TRY(set_pragmas(database));
   std::int64_t version = 0;
   {
@@ -138,7 +138,7 @@ Outcome<void> make_file(const fs::path& file, const FolderLock& lock) {
     ::unlink(beside(fresh, ending).c_str());  // of a killed maker
   BOOST_OUTCOME_TRY(make_private(fresh));
   {
-    BOOST_OUTCOME_TRY(auto database, Database::open(fresh, true));
+    BOOST_OUTCOME_TRY(auto database, sqlite::Database::open(fresh, true));
     BOOST_OUTCOME_TRY(database.run("BEGIN;" + std::string(kSchema) +
                                    "PRAGMA user_version=" + std::to_string(kSchemaVersion) + ";COMMIT;"));
   }
@@ -175,7 +175,7 @@ std::string what_to_do(const fs::path& file) {
          escaped(file.string()) + "* away";
 }
 
-Outcome<Database> restore(const fs::path& file, const std::string& reason, const FolderLock& lock) {
+Outcome<sqlite::Database> restore(const fs::path& file, const std::string& reason, const FolderLock& lock) {
   const fs::path copy = backup_of(file);
   const fs::path fresh = beside(file, ".new");
   if (!is_there(copy)) {
@@ -185,7 +185,7 @@ Outcome<Database> restore(const fs::path& file, const std::string& reason, const
   for (const char* ending : {"-wal", "-shm", "-journal"}) ::unlink(beside(fresh, ending).c_str());
   BOOST_OUTCOME_TRY(copy_plain(copy, fresh));
   BOOST_OUTCOME_TRY(make_private(fresh));
-  if (Outcome<Database> good = open_checked(fresh); !good) {
+  if (Outcome<sqlite::Database> good = open_checked(fresh); !good) {
     return Error{Errc::corrupt_data, "the accounts in " + escaped(file.string()) + " cannot be read (" + reason +
                                          "), nor can their copy (" + good.error().detail + "). " + what_to_do(file)};
   }  // closed here, which writes its log back into it
@@ -202,13 +202,13 @@ fs::path backup_of(const fs::path& file) {
   return beside(file, ".backup");
 }
 
-Outcome<Database> open_accounts_file(const fs::path& file, OnDamage on_damage) {
+Outcome<sqlite::Database> open_accounts_file(const fs::path& file, OnDamage on_damage) {
   BOOST_OUTCOME_TRY(const FolderLock lock, FolderLock::take(file.parent_path()));
   const bool there = is_there(file);
   if (!there && !is_there(backup_of(file))) {
     BOOST_OUTCOME_TRY(make_file(file, lock));
   }
-  Outcome<Database> opened =
+  Outcome<sqlite::Database> opened =
       there || is_there(file) ? open_checked(file) : Error{Errc::corrupt_data, "the file is gone"};
   if (opened || opened.error().code != Errc::corrupt_data) return opened;
   if (on_damage == OnDamage::restore) return restore(file, opened.error().detail, lock);
@@ -218,7 +218,7 @@ Outcome<Database> open_accounts_file(const fs::path& file, OnDamage on_damage) {
           (is_there(backup_of(file)) ? "Central restores them from their copy when it starts" : what_to_do(file))};
 }
 
-Outcome<void> copy_accounts_file(Database& database, const fs::path& file) {
+Outcome<void> copy_accounts_file(sqlite::Database& database, const fs::path& file) {
   BOOST_OUTCOME_TRY(const FolderLock lock, FolderLock::take(file.parent_path()));
   const fs::path fresh = beside(file, ".backup.new");
   ::unlink(fresh.c_str());

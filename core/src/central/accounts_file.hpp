@@ -4,17 +4,17 @@
 #include <filesystem>
 
 #include "central/accounts.hpp"
-#include "central/sqlite.hpp"
+#include "sqlite/sqlite.hpp"
 #include "gearbox/base/outcome.hpp"
 
 namespace gearbox::central {
 
 /// See Accounts::open.
-Outcome<Database> open_accounts_file(const std::filesystem::path& file, OnDamage on_damage);
+Outcome<sqlite::Database> open_accounts_file(const std::filesystem::path& file, OnDamage on_damage);
 
 /// Writes FILE.backup anew: beside it, flushed to disk, renamed. Several processes may call it at once: the last one
 /// wins with the newest content. Errors: io_error, no_space.
-Outcome<void> copy_accounts_file(Database& database, const std::filesystem::path& file);
+Outcome<void> copy_accounts_file(sqlite::Database& database, const std::filesystem::path& file);
 
 std::filesystem::path backup_of(const std::filesystem::path& file);
 

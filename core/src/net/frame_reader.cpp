@@ -64,10 +64,15 @@ asio::awaitable<Outcome<wire::FrameHeader>> FrameReader::header(Instant deadline
     if (!skipped) co_return *broken_;
   }
   const std::size_t bytes = wire::kHeaderBytes + (channel_ ? link::kSealBytes : 0);
-  Outcome<ByteView> there = co_await gather(bytes, nullptr, deadline);
-  if (!there) {
-    if (there.error().code == Errc::timeout) co_return there.error();
-    co_return broken(there.error());
+  // As gather() does it, without a frame for it: this is where each idle connection waits, and holds what it needs to.
+  while (ahead_.size() < bytes) {
+    Outcome<std::size_t> got = ahead_.fill(bytes_);
+    if (!got) co_return broken(cut(got.error(), ahead_.size() != 0));
+    if (got.value() != 0) continue;
+    Outcome<void> ready = co_await bytes_.wait_readable(deadline);
+    if (ready) continue;
+    if (ready.error().code == Errc::timeout) co_return ready.error();
+    co_return broken(ready.error());
   }
   co_return open_header();
 }

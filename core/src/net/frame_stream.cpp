@@ -95,8 +95,7 @@ asio::awaitable<Outcome<void>> FrameStream::accept_sealed(std::shared_ptr<FrameS
 
 asio::awaitable<Outcome<wire::FrameHeader>> FrameStream::read_header(std::shared_ptr<FrameStream> self,
                                                                      milliseconds within) {
-  Outcome<wire::FrameHeader> header = co_await self->state_->reader.header(after(Clock::now(), within));
-  co_return header;
+  return self->state_->reader.header(after(Clock::now(), within));
 }
 
 asio::awaitable<Outcome<void>> FrameStream::read_body(std::shared_ptr<FrameStream> self, ByteSpan json_then_payload,

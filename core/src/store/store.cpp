@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "gearbox/base/text.hpp"
+#include "sqlite/sqlite.hpp"
 #include "store/files.hpp"
-#include "store/sqlite.hpp"
 
 namespace gearbox::store {
 
@@ -84,7 +84,7 @@ struct Queued {
 struct ResultStore::State {
   std::filesystem::path folder;
   config::StoreConfig config;
-  Database database;
+  sqlite::Database database;
   Instant opened = Clock::now();
   std::int64_t running_before_ms = 0;
 
@@ -97,7 +97,7 @@ struct ResultStore::State {
 
   std::thread thread;
 
-  State(std::filesystem::path at, const config::StoreConfig& wanted, Database opened_database)
+  State(std::filesystem::path at, const config::StoreConfig& wanted, sqlite::Database opened_database)
       : folder(std::move(at)), config(wanted), database(std::move(opened_database)) {}
 
   std::int64_t running_ms() const {
@@ -175,46 +175,38 @@ struct ResultStore::State {
             "ON CONFLICT(device, request) DO NOTHING"));
     const auto wall =
         std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-    insert.bind(1, request).bind(2, device).bind(3, item.user).bind(4, std::int64_t{item.tenant}).bind(5, item.task);
-    insert.bind(6, item.node)
-        .bind(7, std::int64_t{item.ok})
-        .bind(8, item.error)
-        .bind(9, std::int64_t{wall})
-        .bind(10, running_ms());
-    insert.bind(11, to_text(item.inputs)).bind(12, to_text(item.outputs)).bind(13, to_text(item.timing));
-    insert.bind(14, input_file.empty() ? std::int64_t{0} : static_cast<std::int64_t>(total(item.input_bytes)));
-    insert.bind(15, static_cast<std::int64_t>(total(item.output_bytes)));
-    insert.bind(16, input_file).bind(17, output_file);
-    BOOST_OUTCOME_TRY(insert.step());
+    const std::int64_t kept_bytes = input_file.empty() ? 0 : static_cast<std::int64_t>(total(item.input_bytes));
+    BOOST_OUTCOME_TRY(insert.first(request, device, item.user, std::int64_t{item.tenant}, item.task, item.node,
+                                   std::int64_t{item.ok}, item.error, std::int64_t{wall}, running_ms(),
+                                   to_text(item.inputs), to_text(item.outputs), to_text(item.timing), kept_bytes,
+                                   static_cast<std::int64_t>(total(item.output_bytes)), input_file, output_file));
     return done();
   }
 
   /// Removes the oldest while they are too old or all together too large; returns how many. Keeps the clock.
   Outcome<std::uint64_t> tidy() {
     BOOST_OUTCOME_TRY(auto clock, database.prepare("UPDATE clock SET running_ms = ?"));
-    BOOST_OUTCOME_TRY(clock.bind(1, running_ms()).step());
+    BOOST_OUTCOME_TRY(clock.first(running_ms()));
     BOOST_OUTCOME_TRY(auto sum, database.prepare("SELECT coalesce(sum(input_bytes + output_bytes), 0) FROM results"));
-    BOOST_OUTCOME_TRY(sum.step());
-    auto bytes = static_cast<std::uint64_t>(sum.number(0));
+    BOOST_OUTCOME_TRY(sum.first());
+    auto bytes = static_cast<std::uint64_t>(sum.integer(0));
     const std::int64_t oldest = running_ms() - std::int64_t{config.keep_hours} * 3'600'000;
     BOOST_OUTCOME_TRY(auto next, database.prepare("SELECT id, input_file, output_file, kept_at_ms, input_bytes + "
                                                   "output_bytes FROM results ORDER BY id LIMIT 1"));
     BOOST_OUTCOME_TRY(auto erase, database.prepare("DELETE FROM results WHERE id = ?"));
     std::uint64_t removed = 0;
     for (;;) {
-      next.reset();
-      BOOST_OUTCOME_TRY(const bool row, next.step());
-      if (!row || (next.number(3) >= oldest && bytes <= config.max_bytes)) break;
+      BOOST_OUTCOME_TRY(const bool row, next.first());
+      if (!row || (next.integer(3) >= oldest && bytes <= config.max_bytes)) break;
       // Files first: a row without files is found again by the next tidy, files without a row never.
       for (int column = 1; column <= 2; ++column) {
         if (next.text(column).empty()) continue;
         BOOST_OUTCOME_TRY(remove_file(folder / next.text(column)));
       }
-      const std::int64_t id = next.number(0);
-      bytes -= std::min(bytes, static_cast<std::uint64_t>(next.number(4)));
-      next.reset();
-      erase.reset();
-      BOOST_OUTCOME_TRY(erase.bind(1, id).step());
+      const std::int64_t id = next.integer(0);
+      bytes -= std::min(bytes, static_cast<std::uint64_t>(next.integer(4)));
+      next.rewind();
+      BOOST_OUTCOME_TRY(erase.first(id));
       ++removed;
     }
     const std::lock_guard lock(mutex);
@@ -238,11 +230,11 @@ ResultStore::~ResultStore() {
 }
 
 namespace {
-Outcome<Database> open_index(const std::filesystem::path& file) {
-  BOOST_OUTCOME_TRY(auto database, Database::open(file, false));
+Outcome<sqlite::Database> open_index(const std::filesystem::path& file) {
+  BOOST_OUTCOME_TRY(auto database, sqlite::Database::open(file, true));
   BOOST_OUTCOME_TRY(database.run(kSchema));
   BOOST_OUTCOME_TRY(auto check, database.prepare("PRAGMA quick_check(1)"));
-  BOOST_OUTCOME_TRY(check.step());
+  BOOST_OUTCOME_TRY(check.first());
   if (check.text(0) != "ok") return Error{Errc::corrupt_data, check.text(0)};
   return database;
 }
@@ -252,7 +244,7 @@ Outcome<std::unique_ptr<ResultStore>> ResultStore::open(const std::filesystem::p
                                                         const config::StoreConfig& config) {
   BOOST_OUTCOME_TRY(make_private_folder(folder));
   const std::filesystem::path file = folder / "index.db";
-  Outcome<Database> database = open_index(file);
+  Outcome<sqlite::Database> database = open_index(file);
   if (!database && database.error().code == Errc::corrupt_data) {
     BOOST_OUTCOME_TRY(const auto aside, set_aside(file));
     spdlog::warn("store: the index was damaged ({}); set aside as {}, a new one begins",
@@ -262,9 +254,9 @@ Outcome<std::unique_ptr<ResultStore>> ResultStore::open(const std::filesystem::p
   if (!database) return Error{database.error().code, file.string() + ": " + database.error().detail};
   auto state = std::make_unique<State>(folder, config, std::move(database).value());
   BOOST_OUTCOME_TRY(auto clock, state->database.prepare("SELECT running_ms FROM clock"));
-  BOOST_OUTCOME_TRY(clock.step());
-  state->running_before_ms = clock.number(0);
-  clock.reset();
+  BOOST_OUTCOME_TRY(clock.first());
+  state->running_before_ms = clock.integer(0);
+  clock.rewind();
   return std::unique_ptr<ResultStore>(new ResultStore(std::move(state)));
 }
 

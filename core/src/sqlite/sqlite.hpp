@@ -1,4 +1,4 @@
-// sqlite.hpp: the little of SQLite that central uses: one connection, prepared statements, errors as Outcome.
+// sqlite.hpp: the little of SQLite that central and the store use: one connection, prepared statements, errors as Outcome.
 //
 // A connection and its statements belong to one thread at a time.
 #pragma once
@@ -14,7 +14,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace gearbox::central {
+namespace gearbox::sqlite {
 
 /// One prepared statement. Usage: first(values...), then next() while there are rows.
 class Statement {
@@ -84,4 +84,4 @@ class Database {
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
-}  // namespace gearbox::central
+}  // namespace gearbox::sqlite

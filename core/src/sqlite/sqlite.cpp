@@ -1,10 +1,10 @@
-#include "central/sqlite.hpp"
+#include "sqlite/sqlite.hpp"
 
 #include <sqlite3.h>
 
 #include "gearbox/base/text.hpp"
 
-namespace gearbox::central {
+namespace gearbox::sqlite {
 
 namespace {
 
@@ -131,4 +131,4 @@ Outcome<void> Database::Transaction::commit() {
   return done();
 }
 
-}  // namespace gearbox::central
+}  // namespace gearbox::sqlite
