@@ -14,14 +14,6 @@ namespace gearbox::shim {
 namespace py = pybind11;
 using wire::DType;
 
-struct ModelHost::Item {
-  shm::Call* call = nullptr;
-  py::object input;
-  Outcome<void> state = done();
-  Results results;
-  std::chrono::nanoseconds run{0};
-};
-
 namespace {
 
 constexpr std::size_t kMostHeld = 8;  // views remembered to keep their mappings; more are only counted
@@ -215,27 +207,34 @@ void ModelHost::infer(std::vector<Item*>& items) {
 
 void ModelHost::run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls) {
   endpoint_ = &endpoint;
-  std::vector<Item> items(calls.size());
-  std::vector<Item*> batch;
+  if (items_.size() < calls.size()) items_.resize(calls.size());
+  batch_.clear();
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    items[i].call = &calls[i];
+    items_[i].call = &calls[i];
     if (late(calls[i])) {
-      items[i].state = Error{Errc::deadline_exceeded, "its time was up before the model was free"};
+      items_[i].state = Error{Errc::deadline_exceeded, "its time was up before the model was free"};
       continue;
     }
     Outcome<py::object> input = build_item(calls[i]);
     if (!input) {
-      items[i].state = std::move(input).error();
+      items_[i].state = std::move(input).error();
       continue;
     }
-    items[i].input = std::move(input).value();
-    batch.push_back(&items[i]);
+    items_[i].input = std::move(input).value();
+    batch_.push_back(&items_[i]);
   }
   stop_point("worker.call.taken");
-  if (!batch.empty()) infer(batch);
+  if (!batch_.empty()) infer(batch_);
   stop_point("worker.call.done");
-  for (Item& item : items) answer(endpoint, item);
-  items.clear();  // lets go of the arrays: whoever still holds a view after this is the model
+  for (std::size_t i = 0; i < calls.size(); ++i) answer(endpoint, items_[i]);
+  // Lets go of the arrays: whoever still holds a view after this is the model.
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    items_[i].call = nullptr;
+    items_[i].input = py::object();
+    items_[i].state = done();
+    items_[i].results.clear();
+    items_[i].run = {};
+  }
   take_back_views();
   endpoint_ = nullptr;
 }

@@ -40,7 +40,14 @@ class ModelHost {
   void lent(pybind11::object view) { lent_.push_back(std::move(view)); }
 
  private:
-  struct Item;  // one call of a batch and what is known of it
+  /// One call of a batch and what is known of it; used again for later calls, with its buffers.
+  struct Item {
+    shm::Call* call = nullptr;
+    pybind11::object input;
+    Outcome<void> state = done();
+    Results results;
+    std::chrono::nanoseconds run{0};
+  };
   ModelHost() = default;
 
   Outcome<pybind11::object> build_item(const shm::Call& call);
@@ -60,6 +67,8 @@ class ModelHost {
   std::vector<pybind11::object> held_;             // views that a model kept although their call was answered
   bool copy_inputs_ = false;                       // once a model was seen keeping views
   shm::WorkerEndpoint* endpoint_ = nullptr;        // of the batch under way
+  std::vector<Item> items_;                        // at least as many as calls under way
+  std::vector<Item*> batch_;                       // those of them that are run
   std::vector<Item*> running_;                     // the batch under way, in the model's order
 };
 

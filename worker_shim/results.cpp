@@ -85,7 +85,15 @@ std::vector<std::int64_t> single_shape(const TensorDecl& declared) {
 }  // namespace
 
 Results::~Results() {
+  clear();
+}
+
+void Results::clear() {
+  tensors_.clear();
+  arrays_.clear();
   for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
+  buffers_.clear();
+  texts_.clear();
 }
 
 Outcome<void> Results::take(const Ways& ways, const py::handle& item) {

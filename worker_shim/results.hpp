@@ -35,6 +35,9 @@ class Results {
   /// Errors: bad_result, which names the output, what was expected and what came.
   Outcome<void> take(const Ways& ways, const pybind11::handle& item);
 
+  /// Lets go of everything, for the next call.
+  void clear();
+
   const std::vector<shm::OutputTensor>& tensors() const { return tensors_; }
 
  private:

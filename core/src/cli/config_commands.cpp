@@ -32,9 +32,13 @@ void run_check(CliContext& context) {
     return;
   }
   if (!config) return fail(context, config.error());
-  std::printf("%s is valid: %zu tasks, %zu models, %zu worker entries (digest %s)\n", config.value()->folder.c_str(),
-              config.value()->tasks.size(), config.value()->models.size(), config.value()->workers.size(),
-              config.value()->digest.c_str());
+  const auto counted = [](std::size_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  std::printf("%s is valid: %s, %s, %s (digest %s)\n", config.value()->folder.c_str(),
+              counted(config.value()->tasks.size(), "task").c_str(),
+              counted(config.value()->models.size(), "model").c_str(),
+              counted(config.value()->workers.size(), "[[worker]] table").c_str(), config.value()->digest.c_str());
 }
 
 json::object facts_of(const config::Config& config) {

@@ -1,10 +1,30 @@
 // main.cpp: `broker`: every role of the broker and every command for people, as subcommands of one program.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "cli/commands.hpp"
+#include "gearbox/base/text.hpp"
 #include "gearbox/link/keys.hpp"
+
+namespace {
+
+/// CLI11 calls an unknown command a missing one.
+bool knows_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), word) != names.end()) return true;
+  const std::string_view near = gearbox::nearest(word, names);
+  std::fprintf(stderr, "broker: there is no command '%s'%s%s%s (`broker --help` lists all)\n",
+               gearbox::escaped(word, 64).c_str(), near.empty() ? "" : ", did you mean '", std::string(near).c_str(),
+               near.empty() ? "" : "'");
+  return false;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace gearbox::cli;
@@ -29,6 +49,7 @@ int main(int argc, char** argv) {
   add_config_commands(app, context);
   add_doctor_command(app, context);
 
+  if (argc > 1 && argv[1][0] != '-' && !knows_command(app, argv[1])) return kUsage;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 
 #include <array>
 #include <cstdio>
@@ -68,11 +69,63 @@ void run_list(CliContext& context, const ListOptions& options) {
     for (const store::Row& row : rows.value()) all.push_back(row_json(row));
     return print_json(all);
   }
-  Table table({"request", "finished", "task", "user", "state", ">in", ">out"});
+  Table table({"request", "finished", "task", "user", "state", ">in", ">out", "error"});
   for (const store::Row& row : rows.value()) {
     table.add({row.request.substr(0, 12), time_text(row.finished_unix_ms), escaped(row.task), escaped(row.user),
-               row.ok ? "done" : escaped(row.error, 60), bytes_text(row.input_bytes), bytes_text(row.output_bytes)});
+               row.ok ? "done" : "failed", bytes_text(row.input_bytes), bytes_text(row.output_bytes),
+               escaped(row.error, 80)});
   }
+  const std::string text = table.text(colour_wanted());
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+std::string ms_text(std::uint64_t microseconds) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.1f ms", static_cast<double>(microseconds) / 1000);
+  return out.data();
+}
+
+/// "boxes FP32 [4,4,2], scores FP32 [4]"
+std::string tensors_text(const std::string& specs_json) {
+  std::string out;
+  const json::value specs = parsed(specs_json);
+  if (!specs.is_array()) return out;
+  for (const json::value& spec : specs.get_array()) {
+    if (!spec.is_object()) continue;
+    std::string shape;
+    for (const json::value& extent : list_in(spec.get_object(), "shape"))
+      shape += (shape.empty() ? "" : ",") + json::serialize(extent);
+    out += (out.empty() ? "" : ", ") + text_in(spec.get_object(), "name") + " " + text_in(spec.get_object(), "dtype") +
+           " [" + shape + "]";
+  }
+  return out;
+}
+
+void print_row(const store::Row& row) {
+  Table table({"request", row.request});
+  table.add({"state", row.ok ? "done" : "failed: " + escaped(row.error)});
+  table.add({"finished", time_text(row.finished_unix_ms)});
+  table.add({"task", escaped(row.task)});
+  table.add({"user", escaped(row.user)});
+  const bool local = row.device.find_first_not_of('0') == std::string::npos;
+  table.add({"device", local ? "this host (broker submit)" : row.device});
+  table.add({"input", bytes_text(row.input_bytes) + ": " + tensors_text(row.inputs_json)});
+  if (row.ok) table.add({"output", bytes_text(row.output_bytes) + ": " + tensors_text(row.outputs_json)});
+  const json::value timing = parsed(row.timing_json);
+  if (timing.is_object() && number_in(timing.get_object(), "total_us") > 0) {
+    const json::object& times = timing.get_object();
+    table.add({"upload", ms_text(number_in(times, "upload_us"))});
+    table.add({"queue", ms_text(number_in(times, "queue_us"))});
+    for (const json::value& step : list_in(times, "steps")) {
+      if (!step.is_object()) continue;
+      const json::object& each = step.get_object();
+      table.add({"step", ms_text(number_in(each, "run_us")) + ": " + text_in(each, "step") + ", " +
+                             text_in(each, "model") + " " + text_in(each, "version")});
+    }
+    table.add({"total", ms_text(number_in(times, "total_us"))});
+  }
+  if (!row.input_file.empty()) table.add({"input file", row.input_file.string()});
+  if (!row.output_file.empty()) table.add({"output file", row.output_file.string()});
   const std::string text = table.text(colour_wanted());
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
@@ -92,14 +145,8 @@ void run_get(CliContext& context, const std::string& request, const std::filesys
     if (error) return fail(context, Error{Errc::io_error, out.string() + ": " + error.message()});
   }
   if (context.json) return print_json(row_json(row.value()));
-  Table table({"of " + row.value().request, ""});
-  for (const auto& member : row_json(row.value())) {
-    const json::value& value = member.value();
-    if (value.is_string()) table.add({std::string(member.key()), escaped(value.get_string())});
-  }
-  table.add({"finished", time_text(row.value().finished_unix_ms)});
-  const std::string text = table.text(colour_wanted());
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_row(row.value());
+  if (!out.empty()) std::printf("copied to    %s\n", out.c_str());
 }
 
 }  // namespace

@@ -27,27 +27,30 @@ void print(const std::string& text) {
 }
 
 std::string state_of(const Outcome<json::object>& status) {
-  if (!status)
-    return status.error().code == Errc::unreachable ? "not running"
-                                                    : "no answer: " + escaped(status.error().detail, 80);
+  if (!status) return status.error().code == Errc::unreachable ? "not running" : "no answer";
   return truth_in(status.value(), "ready") ? "ready" : "not ready";
 }
 
 void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::object>& central,
                  const Outcome<json::object>& node) {
-  Table roles({"role", "state", ">pid", ">restarts", ">up", "address"});
+  Table roles({"role", "state", ">pid", ">restarts", ">up", "address", "reason"});
   const auto add = [&](const char* name, const Outcome<json::object>& status) {
+    std::string pid = status ? std::to_string(number_in(status.value(), "pid")) : std::string();
     std::string restarts;
     std::string up;
+    std::string state = state_of(status);
     if (supervisor) {
       for (const json::value& child : list_in(supervisor.value(), "children")) {
         if (!child.is_object() || text_in(child.get_object(), "role") != name) continue;
+        pid = std::to_string(number_in(child.get_object(), "pid"));
         restarts = std::to_string(number_in(child.get_object(), "restarts"));
         up = duration_text(number_in(child.get_object(), "uptime_s"));
+        if (!status && status.error().code == Errc::unreachable) state = "starting";
       }
     }
-    const std::string pid = status ? std::to_string(number_in(status.value(), "pid")) : std::string();
-    roles.add({name, state_of(status), pid, restarts, up, status ? text_in(status.value(), "listen") : std::string()});
+    roles.add({name, state, pid, restarts, up, status ? text_in(status.value(), "listen") : std::string(),
+               status || status.error().code == Errc::unreachable ? std::string()
+                                                                  : escaped(status.error().detail, 80)});
   };
   roles.add({"supervisor", supervisor ? "running" : state_of(supervisor),
              supervisor ? std::to_string(number_in(supervisor.value(), "pid")) : std::string()});
@@ -91,17 +94,14 @@ void run_status(CliContext& context) {
     };
     const json::object all{{"supervisor", value(supervisor)}, {"central", value(central)}, {"node", value(node)}};
     print_json(all);
-  } else {
+  } else if (supervisor || central || node) {
     print_roles(supervisor, central, node);
     if (node) print_node(node.value());
+  } else {
+    std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
+                 state.value().root.c_str());
   }
-  if (!supervisor && !central && !node) {
-    if (!context.json) {
-      std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
-                   state.value().root.c_str());
-    }
-    context.exit_code = kFailed;
-  }
+  if (!supervisor && !central && !node) context.exit_code = kFailed;
 }
 
 void run_shm(CliContext& context) {

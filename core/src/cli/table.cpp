@@ -29,6 +29,10 @@ void Table::add(std::vector<std::string> cells) {
 }
 
 std::string Table::text(bool bold) const {
+  std::vector<bool> empty(titles_.size(), !rows_.empty());  // a column that says nothing of any row
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) empty[i] = empty[i] && row[i].empty();
+  }
   std::vector<std::size_t> widths;
   for (const std::string& title : titles_) widths.push_back(width(title));
   for (const auto& row : rows_) {
@@ -37,6 +41,7 @@ std::string Table::text(bool bold) const {
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string out;
     for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (empty[i]) continue;
       const std::string blanks(widths[i] - width(cells[i]), ' ');
       out += right_[i] ? blanks + cells[i] : cells[i] + blanks;
       out += "  ";

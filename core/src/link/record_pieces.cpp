@@ -10,7 +10,6 @@ namespace gearbox::link {
 namespace {
 constexpr std::array<std::byte, 16> kZeros{};
 constexpr std::size_t kBlockBytes = 64;
-constexpr std::size_t kPassBytes = 8 * 1024;
 constexpr std::size_t kCounterBytes = 4;  // the nonce is a counter and eight bytes that the codes are mixed into
 constexpr std::size_t kMixedBytes = 8;
 static_assert(crypto_onetimeauth_poly1305_BYTES == kMacBytes);
@@ -84,14 +83,8 @@ void RecordPieces::seal(ByteView plain, ByteSpan out) {
 }
 
 void RecordPieces::open(ByteView sealed, ByteSpan out) {
-  // Two passes over a piece that stays in the first-level cache between them.
-  while (!sealed.empty()) {
-    const std::size_t now = std::min(sealed.size(), kPassBytes);
-    authenticate(sealed.first(now));
-    crypt(sealed.first(now), out.first(now));
-    sealed = sealed.subspan(now);
-    out = out.subspan(now);
-  }
+  authenticate(sealed);
+  crypt(sealed, out);
 }
 
 std::array<std::byte, kMacBytes> RecordPieces::mac() {

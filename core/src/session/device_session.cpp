@@ -108,6 +108,7 @@ Outcome<void> DeviceSession::identify(const wire::Hello& hello) {
     return Error{Errc::not_allowed, "a node serves devices, not role '" + escaped(hello.role, 32) + "'"};
   BOOST_OUTCOME_TRY(link::check_hello(hello, stream_->h()));
   BOOST_OUTCOME_TRY(identity_.ticket, service_.check_ticket(hello.ticket, hello.key));
+  identity_.ticket.node = std::string();  // it was us; an idle connection keeps no more than it needs
   identity_.device = hello.key;
   identity_.user = identity_.ticket.user;
   return done();

@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstring>
 
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 
 #include "gearbox/shm/call_block.hpp"
@@ -217,7 +216,6 @@ void Pool::attach(Worker& worker, shm::Fd socket, const shm::WorkerHello& hello)
   worker.attachment = std::move(attachment).value();
   worker.life = Life::probing;
   watch_socket(worker);
-  watch_bell(worker.attachment);
   probe(worker);
 }
 
@@ -237,15 +235,6 @@ void Pool::watch_socket(Worker& worker) {
         if (failed != nullptr) there.said = failed->text;
         pool->kill(there, failed != nullptr ? failed->text : "it closed its attachment", Errc::worker_lost);
       });
-}
-
-/// Reads the doorbell silent; the rings are looked at by the loop itself.
-void Pool::watch_bell(const std::shared_ptr<Attachment>& attachment) {
-  attachment->bell.async_read_some(asio::buffer(attachment->bell_count),
-                                   [self = weak_from_this(), attachment](const error_code& error, std::size_t) {
-                                     const auto pool = self.lock();
-                                     if (!error && pool) pool->watch_bell(attachment);
-                                   });
 }
 
 /// Its calls end now; the process, and with it the slabs, when the pidfd says so.

@@ -121,7 +121,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void refuse(const shm::Fd& socket, std::string reason) const;
   void watch_process(Worker& worker);
   void watch_socket(Worker& worker);
-  void watch_bell(const std::shared_ptr<Attachment>& attachment);
   void kill(Worker& worker, std::string reason, Errc for_calls);
   void process_ended(Worker& worker);
   void start_again_later(Worker& worker);

@@ -15,7 +15,15 @@ TEST(Table, AlignsTextLeftAndNumbersRight) {
 TEST(Table, FillsMissingCellsAndTrimsLineEnds) {
   Table table({"name", "reason"});
   table.add({"a"});
-  EXPECT_EQ(table.text(false), "name  reason\na\n");
+  table.add({"b", "full"});
+  EXPECT_EQ(table.text(false), "name  reason\na\nb     full\n");
+}
+
+TEST(Table, LeavesOutAColumnWithNothingInAnyRow) {
+  Table table({"name", ">pid", "state"});
+  table.add({"a", "", "up"});
+  table.add({"b", "", "down"});
+  EXPECT_EQ(table.text(false), "name  state\na     up\nb     down\n");
 }
 
 TEST(Table, WritesSizesAndTimesForPeople) {

@@ -129,7 +129,7 @@ struct ReportOk {
   std::vector<std::string> revoked;                // device keys, hex
 };
 
-/// What central signs. Text form: hex of the JSON, '.', hex of the signature; opaque to devices.
+/// What central signs. Text form: base64url of the JSON, '.', of the signature; opaque to devices.
 struct Ticket {
   PublicKey device;
   std::string user;
