@@ -126,7 +126,7 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   add_central(send);
   SendOptions& s = options.send;
   send->add_option("--task", s.task, "what to do with them")->required()->type_name("NAME")->check(named("task"), "");
-  CLI::Option* files = send->add_option("FILE", s.files, "JPEG, PNG, .npy or PNM; each is one request");
+  CLI::Option* files = send->add_option("FILE", s.files, "JPEG, PNG, .npy or PNM; each is one request")->type_name("");
   send->add_option("--input", input_texts, "one input of a task with several; together they are one request")
       ->type_name("NAME=FILE")
       ->check(check_input, "")

@@ -5,6 +5,7 @@
 
 #include "gearbox/base/stop_point.hpp"
 #include "gearbox/base/text.hpp"
+#include "gearbox/shm/call_block.hpp"
 #include "memory_view.hpp"
 #include "python_error.hpp"
 #include "watchdog.hpp"
@@ -44,9 +45,15 @@ py::object name_object(const std::string& name) {
   return py::reinterpret_steal<py::object>(text);
 }
 
-bool late(const shm::Call& call) {
-  if (call.descriptor.remaining_us < 0) return false;
-  return elapsed(call.taken, Clock::now()) >= microseconds(call.descriptor.remaining_us);
+/// May the model be asked? The last look before it is: what waited in the ring may be of no use by now.
+/// Errors: deadline_exceeded; cancelled.
+Outcome<void> still_wanted(const shm::Call& call) {
+  if (shm::is_cancelled(call.block)) return Error{Errc::cancelled, "it was cancelled before the model was free"};
+  const auto deadline = std::chrono::nanoseconds(call.descriptor.deadline_ns);
+  if (deadline.count() != 0 && Clock::now().time_since_epoch() >= deadline) {
+    return Error{Errc::deadline_exceeded, "its time was up before the model was free"};
+  }
+  return done();
 }
 
 }  // namespace
@@ -180,6 +187,8 @@ void ModelHost::infer(std::vector<Item*>& items) {
       return;
     }
     for (Item* item : items) {
+      item->state = still_wanted(*item->call);
+      if (!item->state) continue;
       std::vector<Item*> alone{item};
       infer(alone);
     }
@@ -211,10 +220,8 @@ void ModelHost::run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls
   batch_.clear();
   for (std::size_t i = 0; i < calls.size(); ++i) {
     items_[i].call = &calls[i];
-    if (late(calls[i])) {
-      items_[i].state = Error{Errc::deadline_exceeded, "its time was up before the model was free"};
-      continue;
-    }
+    items_[i].state = still_wanted(calls[i]);
+    if (!items_[i].state) continue;
     Outcome<py::object> input = build_item(calls[i]);
     if (!input) {
       items_[i].state = std::move(input).error();

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <thread>
 
 #include "gearbox/shm/arena.hpp"
@@ -180,6 +181,53 @@ Samples memcpy_of(std::size_t bytes, int times) {
 Samples ring_spin(int times) {
   return ring_ping(times, 0, 1, true);
 }
+Samples ring_spin_large(std::size_t bytes, int times) {
+  Ends ends;
+  shm::RingMemory* ring = ends.ring;
+  shm::Descriptor* there = shm::to_worker_entries(ring);
+  shm::Descriptor* back = shm::to_node_entries(ring, shm::kRingCapacity);
+  const shm::Fd memory = shm::create_memory("bare-large", bytes).value();
+  const shm::Mapping slab = shm::Mapping::map(memory, bytes, shm::Access::read_write).value();
+  std::byte* const there_payloads = ends.payloads;
+  std::byte* const back_payloads = ends.payloads + shm::kRingCapacity * kPayload;
+  const Peer peer(1, [&] {
+    Way::Payload payload{};
+    Way way{shm::RingProducer(ring->to_node, back, shm::kRingCapacity),
+            shm::RingConsumer(ring->to_worker, there, shm::kRingCapacity), &ring->to_node, &ring->to_worker, true,
+            back_payloads, there_payloads};
+    for (;;) {
+      const shm::Descriptor entry = way.receive(payload);
+      const auto* const words = reinterpret_cast<const std::uint64_t*>(slab.data());
+      const std::uint64_t sum = std::accumulate(words, words + bytes / sizeof *words, std::uint64_t{0});
+      std::memcpy(payload.data(), &sum, sizeof sum);
+      way.send(entry, payload);
+    }
+  });
+  pin(0);
+  Way way{shm::RingProducer(ring->to_worker, there, shm::kRingCapacity),
+          shm::RingConsumer(ring->to_node, back, shm::kRingCapacity), &ring->to_worker, &ring->to_node, true,
+          there_payloads, back_payloads};
+  Samples samples;
+  Way::Payload payload{};
+  for (int i = 0; i < times; ++i) {
+    const auto began = BenchClock::now();
+    const std::uint64_t sum = write_in_place(slab.bytes(), static_cast<std::uint64_t>(i));
+    way.send(shm::Descriptor{}, payload);
+    way.receive(payload);
+    samples.push_back(us_since(began));
+    if (std::memcmp(payload.data(), &sum, sizeof sum) != 0) std::exit(1);
+  }
+  pin(-1);
+  return samples;
+}
+
+std::uint64_t write_in_place(std::span<std::byte> bytes, std::uint64_t seed) {
+  auto* const words = reinterpret_cast<std::uint64_t*>(bytes.data());
+  const std::uint64_t count = bytes.size() / sizeof *words;
+  for (std::uint64_t i = 0; i < count; ++i) words[i] = seed + i;
+  return count * seed + count * (count - 1) / 2;
+}
+
 Samples ring_futex_one_core(int times) {
   return ring_ping(times, 0, 0, false);
 }

@@ -47,7 +47,9 @@ struct Target {
 };
 constexpr Target kTargets[] = {
     {"cpp_64b_over_ring", "cpp_64b_us", "ring_spin_us", 3.0},
+    {"ring_3mb_in_memcpys", "ring_3mb_us", "memcpy_3mb_us", 0},
     {"cpp_3mb_in_memcpys", "cpp_3mb_us", "memcpy_3mb_us", 0},
+    {"py_3mb_over_ring", "py_3mb_us", "ring_3mb_us", 0},
     {"py_64b_over_ring", "py_64b_us", "ring_spin_us", 5.0},
     {"py_3mb_in_memcpys", "py_3mb_us", "memcpy_3mb_us", 1.8},
     {"one_core_over_futex_ring", "one_core_us", "futex_ring_one_core_us", 1.5},
@@ -83,6 +85,7 @@ int run(const std::map<std::string, std::string>& options) {
   std::vector<Row> rows = {
       {"memcpy_3mb_us", [] { return memcpy_of(kLarge, 60); }},
       {"ring_spin_us", [] { return ring_spin(20000); }},
+      {"ring_3mb_us", [] { return ring_spin_large(kLarge, 200); }},
       {"cpp_64b_us", [&] { return two->calls(20000, 64); }},
       {"cpp_3mb_us", [&] { return reader->calls(200, kLarge); }},
       {"futex_ring_one_core_us", [] { return ring_futex_one_core(20000); }},

@@ -29,8 +29,8 @@ class Ours {
   Ours(const Ours&) = delete;
   Ours& operator=(const Ours&) = delete;
 
-  /// Round trips of `bytes`, one in flight; `gap_us` of idle time between two. Large ones are written into the slab
-  /// each time.
+  /// Round trips of `bytes`, one in flight; `gap_us` of idle time between two. Large ones are written in
+  /// place in the slab each time, and the sum that comes back is checked.
   Samples calls(int times, std::size_t bytes, int gap_us = 0);
   /// CPU time of node and workers, in percent of one core, while nothing happens for `how_long`.
   double idle_percent(std::chrono::seconds how_long);

@@ -193,7 +193,7 @@ class BadConfigurations(unittest.TestCase):
         self.assertIn("no_such_module", wait_until("the reason", reason, 60))
         good = self.cluster.scratch / "good.bin"
         good.write_bytes(b"good")
-        wait_until("the other model", lambda: self.cluster.run("submit", "--task", "echo", good, ok=False).returncode == 0, 30)
+        wait_until("the other model", lambda: self.cluster.run("submit", "--task", "echo", good, ok=False).returncode == 0, 60)
         self.assertEqual(self.cluster.stop(), 0)
         self.assertEqual(self.cluster.leftovers(), [])
 

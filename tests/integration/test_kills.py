@@ -50,7 +50,7 @@ class Kills(unittest.TestCase):
 
     def comes_back(self, role):
         old = self.under_load(role)
-        wait_until(f"another {role}", lambda: (self.cluster.records().get(role) or {"pid": old})["pid"] != old, 30)
+        wait_until(f"another {role}", lambda: (self.cluster.records().get(role) or {"pid": old})["pid"] != old, 60)
         self.ends_clean()
 
     def test_node(self):
@@ -65,7 +65,7 @@ class Kills(unittest.TestCase):
         def two_workers():
             models = self.cluster.status()["node"]["models"]
             return models[0]["ready"] == 2 and old not in [each["pid"] for each in self.cluster.records().values()]
-        wait_until("the second worker again", two_workers, 30)
+        wait_until("the second worker again", two_workers, 60)
         self.ends_clean()
 
     def test_a_request_that_kills_every_worker_fails_alone(self):

@@ -36,7 +36,7 @@ class Life(unittest.TestCase):
         self.assertEqual([task["name"] for task in status["node"]["tasks"] if task["ready"]], ["echo"])
         wait_until("the lines about being ready",
                    lambda: "central ready at tcp://127.0.0.1:" in self.cluster.log() and
-                           "tasks echo (echo 2 workers)" in self.cluster.log(), 10)
+                           "tasks echo (echo 2 workers)" in self.cluster.log(), 60)
         self.local_answer()
         roles = self.cluster.records()
         self.assertLessEqual({"central", "node"}, set(roles))
@@ -59,9 +59,9 @@ class Life(unittest.TestCase):
         slow.write_bytes(b"sleep 30        ")
         sender = subprocess.Popen([self.cluster.broker, "submit", "--task", "echo", slow, "--state", self.cluster.state],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until("a running request", lambda: any(worker.get("running") for worker in self.cluster.status()["node"]["workers"]), 20)
+        wait_until("a running request", lambda: any(worker.get("running") for worker in self.cluster.status()["node"]["workers"]), 60)
         self.cluster.supervisor.send_signal(signal.SIGTERM)
-        wait_until("stopping", lambda: "stopping; a second one hurries" in self.cluster.log(), 10)
+        wait_until("stopping", lambda: "stopping; a second one hurries" in self.cluster.log(), 60)
         began = time.monotonic()
         self.assertEqual(self.cluster.stop(seconds=20), 0)
         self.assertLess(time.monotonic() - began, 15)
@@ -76,7 +76,7 @@ class Life(unittest.TestCase):
         self.cluster.supervisor.wait()
         self.local_answer()
         self.cluster.start()
-        wait_until("adoption", lambda: all(f"adopted {role} (pid {pid})" in self.cluster.log() for role, pid in before.items()), 15)
+        wait_until("adoption", lambda: all(f"adopted {role} (pid {pid})" in self.cluster.log() for role, pid in before.items()), 60)
         self.cluster.wait_ready()
         self.local_answer()
         self.assertEqual({role: record["pid"] for role, record in self.cluster.records().items()}, before)
@@ -93,7 +93,7 @@ class Life(unittest.TestCase):
         file = self.cluster.configs / "gearbox.toml"
         file.write_text(file.read_text().replace("[central]\n", "[central]\nenabled = false\n"))
         self.cluster.start()
-        wait_until("central's end", lambda: not alive(central), 20)
+        wait_until("central's end", lambda: not alive(central), 60)
         self.assertTrue(alive(node))
         self.assertEqual(self.cluster.stop(), 0)
         self.assertEqual(self.cluster.leftovers(), [])
@@ -104,13 +104,13 @@ class Life(unittest.TestCase):
         for role in ("central", "node"):
             old = self.cluster.record(role)["pid"]
             os.kill(old, signal.SIGKILL)
-            wait_until(f"another {role}", lambda: (self.cluster.records().get(role) or {"pid": old})["pid"] != old, 20)
+            wait_until(f"another {role}", lambda: (self.cluster.records().get(role) or {"pid": old})["pid"] != old, 60)
             self.cluster.wait_ready(60)
             self.local_answer()
         worker = next(role for role in self.cluster.records() if role.startswith("worker-"))
         old = self.cluster.record(worker)["pid"]
         os.kill(old, signal.SIGKILL)
-        wait_until("its end", lambda: old not in [record["pid"] for record in self.cluster.records().values()], 10)
+        wait_until("its end", lambda: old not in [record["pid"] for record in self.cluster.records().values()], 60)
         self.cluster.wait_ready(60)
         self.local_answer()
         self.assertEqual(self.cluster.stop(), 0)

@@ -68,7 +68,7 @@ class ManyDevices(unittest.TestCase):
         finally:
             for each in held:
                 each.close()
-        wait_until("the node's answer after they left", lambda: self.cluster.status()["node"], 10)
+        wait_until("the node's answer after they left", lambda: self.cluster.status()["node"], 60)
 
 
 def closed_by_peer(connection):

@@ -119,7 +119,7 @@ class OddDevices(unittest.TestCase):
             self.assertEqual((code, [answer["ok"] for answer in answers]), (0, [True] * 20), err)
             holder.stdin.close()
             self.assertEqual(holder.stdout.readline().strip(), "lost 0")
-        wait_until("the node to let them go", lambda: self.cluster.status()["node"]["sessions"] < 5, 20)
+        wait_until("the node to let them go", lambda: self.cluster.status()["node"]["sessions"] < 5, 60)
 
 
 if __name__ == "__main__":

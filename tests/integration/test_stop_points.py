@@ -76,7 +76,7 @@ class StopPoints(unittest.TestCase):
         sender = self.sender()
         pid = self.reached(point, self.pids_of(role))
         self.cluster.replace_supervisor()
-        wait_until("adoption", lambda: f"adopted {role}" in self.cluster.log(), 15)
+        wait_until("adoption", lambda: f"adopted {role}" in self.cluster.log(), 60)
         self.kill(pid)
         self.answered(sender, "the request that was under way")
         self.ends_clean()

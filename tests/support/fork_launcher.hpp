@@ -54,6 +54,7 @@ class ForkLauncher final : public worker_pool::Launcher {
     boost::asio::post(io_, [started = std::move(started), result = std::move(result)] { started(result); });
   }
 
+  void cancel_all() override {}  // each launch is answered at once
   void stop(int pid, milliseconds) override { ::kill(pid, SIGTERM); }
 
   /// Blocks until each child has ended; 0 children are left after it.

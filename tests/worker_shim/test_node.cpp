@@ -164,7 +164,9 @@ void TestNode::put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::i
   shm::Descriptor call{};
   call.request = next_request_++;
   call.kind = kind;
-  call.remaining_us = remaining_us;
+  if (remaining_us >= 0) {
+    call.deadline_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch() + microseconds(remaining_us)).count();
+  }
   call.block_arena = shm::kInputArena;
   call.grant_offset = place * kGrant;
   call.grant_bytes = kGrant;

@@ -142,7 +142,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   Waiting& waiting = found->second;
   waiting.running = false;
   if (!answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
-    ++waiting.deaths;
+    if (answer.begun) ++waiting.deaths;  // else it only waited there
     if (waiting.deaths < kDeathsToQuarantine) {
       ++retries_;
       enqueue({waiting.job.model, waiting.job.version}, id, waiting.job.call.priority, true);

@@ -43,10 +43,10 @@ asio::awaitable<void> wait_on(asio::steady_timer& timer) {
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ended));
 }
 
-/// May the same order be asked again? Only when the supervisor did not answer it itself.
+/// May the same order be asked again? Only when the supervisor did not answer it itself; "shutting down" is an answer.
 bool supervisor_was_away(Errc code) {
   return code == Errc::unreachable || code == Errc::closed || code == Errc::io_error || code == Errc::timeout ||
-         code == Errc::bad_frame || code == Errc::shutting_down;
+         code == Errc::bad_frame;
 }
 
 Outcome<int> pid_in(const std::string& answer) {
@@ -73,6 +73,7 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
   asio::steady_timer pause;
   std::deque<Launch> waiting;
   bool working = false;
+  bool unwanted = false;  // cancel_all() was called
   bool closed = false;
   std::map<int, std::shared_ptr<asio::posix::stream_descriptor>> pidfds;
 
@@ -91,12 +92,13 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
 
   static asio::awaitable<void> work(std::shared_ptr<State> self) {
     milliseconds next_pause = kFirstPause;
-    while (!self->closed && !self->waiting.empty()) {
+    while (!self->closed && !self->waiting.empty() && !self->unwanted) {
       std::string command = self->waiting.front().command;
       Outcome<std::string> answer =
           co_await serving::ask_control(self->io.get_executor(), self->socket, std::move(command), kAnswerWait);
       if (self->closed) break;
       if (!answer && supervisor_was_away(answer.error().code)) {
+        if (self->unwanted) break;
         self->pause.expires_after(next_pause);
         next_pause = std::min(next_pause * 2, kLongestPause);
         co_await wait_on(self->pause);
@@ -110,6 +112,10 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
       done.started(std::move(pid));
     }
     self->working = false;
+    if (self->closed || !self->unwanted) co_return;
+    for (Launch& launch : std::exchange(self->waiting, {})) {
+      launch.started(Error{Errc::cancelled, "the node stops"});
+    }
   }
 
   static asio::awaitable<void> stop_one(std::shared_ptr<State> self, int pid, milliseconds grace) {
@@ -162,6 +168,11 @@ void SupervisorLauncher::launch(Order order, std::function<void(Outcome<int>)> s
   if (state_->working) return;
   state_->working = true;
   asio::co_spawn(state_->io, State::work(state_), asio::detached);
+}
+
+void SupervisorLauncher::cancel_all() {
+  state_->unwanted = true;
+  state_->pause.cancel();
 }
 
 void SupervisorLauncher::stop(int pid, milliseconds grace) {

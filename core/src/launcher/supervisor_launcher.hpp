@@ -26,6 +26,7 @@ class SupervisorLauncher final : public worker_pool::Launcher {
 
   void launch(Order order, std::function<void(Outcome<int>)> started) override;
   void stop(int pid, milliseconds grace) override;
+  void cancel_all() override;
 
  private:
   struct State;

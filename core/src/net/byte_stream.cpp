@@ -27,7 +27,7 @@ Error io(const char* what) {
 }  // namespace
 
 ByteStream::ByteStream(const asio::any_io_executor& executor)
-    : executor_(executor), socket_(executor), reading_(executor), writing_(executor) {}
+    : socket_(executor), reading_(executor), writing_(executor) {}
 
 Outcome<std::shared_ptr<ByteStream>> ByteStream::adopt(const asio::any_io_executor& executor, int descriptor) {
   const auto fail = [descriptor](Error error) {

@@ -40,7 +40,7 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
   void close();
   bool is_open() const { return open_; }
   int native_handle() { return socket_.native_handle(); }
-  const asio::any_io_executor& executor() const { return executor_; }
+  asio::any_io_executor executor() { return socket_.get_executor(); }
   std::uint64_t bytes_read() const { return bytes_read_; }
   std::uint64_t bytes_written() const { return bytes_written_; }
 
@@ -57,7 +57,6 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
   void set_low_water(std::size_t bytes);
   asio::awaitable<Outcome<void>> wait(Side& side, asio::socket_base::wait_type type, Instant deadline);
 
-  asio::any_io_executor executor_;
   Socket socket_;
   Side reading_;
   Side writing_;

@@ -45,15 +45,17 @@ void DeviceSession::close() {
 }
 
 asio::awaitable<void> DeviceSession::serve(Self self) {
-  Outcome<void> opened = co_await open(self);
-  if (opened) {
-    Outcome<void> ended = co_await loop(self);
-    if (!ended && ended.error().code != Errc::closed) {
-      spdlog::info("session: ended peer={} user={} reason=\"{}\"", self->stream_->peer(), escaped(self->identity_.user),
-                   escaped(describe(ended.error())));
+  // One result for both: an idle connection waits inside of here, and its frame is part of what it costs.
+  Outcome<void> ended = co_await open(self);
+  const bool opened = ended.has_value();
+  if (opened) ended = co_await loop(self);
+  if (!ended && ended.error().code != Errc::closed) {
+    const std::string reason = escaped(describe(ended.error()));
+    if (opened) {
+      spdlog::info("session: ended peer={} user={} reason=\"{}\"", self->stream_->peer(), escaped(self->identity_.user), reason);
+    } else {
+      spdlog::warn("session: refused peer={} reason=\"{}\"", self->stream_->peer(), reason);
     }
-  } else if (opened.error().code != Errc::closed) {
-    spdlog::warn("session: refused peer={} reason=\"{}\"", self->stream_->peer(), escaped(describe(opened.error())));
   }
   self->requests_.left(self.get());
   self->stream_->close();

@@ -23,6 +23,13 @@ namespace {
 constexpr milliseconds kLinger{30'000};
 /// The device is told the offset it has reached every so many bytes: what a cut can cost it.
 constexpr std::uint64_t kAcknowledgeEvery = 1ULL << 20;
+/// One device's uploads hold at most this part of the input arena (unless it is a single one).
+constexpr std::uint64_t kShareOfOneDevice = 2;
+/// This part of the input arena is never given to uploads.
+constexpr std::uint64_t kReservedForCalls = 16;
+/// Answers up to this size leave the worker's arena at once: a few small tensors may lie in the same grant as large ones that
+/// only a later step needed, and a device that does not acknowledge must not hold those.
+constexpr std::uint64_t kParkAtOnceBytes = 256 * 1024;
 }  // namespace
 
 std::uint32_t retry_after_ms(const Error& error) {
@@ -68,7 +75,7 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
   request->listener = listener;
   table_.emplace(key, request);
   ++open_;
-  ++open_by_device_[key.device];
+  ++devices_[key.device].open;
   ++counters_.announced;
   request->timer.expires_at(request->deadline);
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
@@ -94,9 +101,9 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
   const std::uint32_t own_limit = identity.ticket.max_requests > 0
                                       ? std::min(identity.ticket.max_requests, limits.max_requests_per_device)
                                       : limits.max_requests_per_device;
-  const auto own = open_by_device_.find(identity.device);
-  if (own != open_by_device_.end() && own->second >= own_limit) {
-    return Error{Errc::overloaded, "this device has " + std::to_string(own->second) + " open requests, its limit"};
+  const auto own = devices_.find(identity.device);
+  if (own != devices_.end() && own->second.open >= own_limit) {
+    return Error{Errc::overloaded, "this device has " + std::to_string(own->second.open) + " open requests, its limit"};
   }
   BOOST_OUTCOME_TRY(check_name("task", submit.task));
   const auto found = config->tasks.find(submit.task);
@@ -138,21 +145,32 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
 void Requests::admit() {
   if (admitting_) return;  // failing a request below frees memory and would start this again
   admitting_ = true;
-  while (!waiting_.empty()) {
-    const RequestPtr request = waiting_.front().lock();
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const RequestPtr request = at->lock();
     if (!request || request->over) {
-      waiting_.pop_front();
+      at = waiting_.erase(at);
       continue;
     }
     if (uploads_ >= request->config->node.limits.max_uploads_at_once) break;
-    if (Outcome<void> reserved = request->ingest.reserve(*service_.pool); !reserved) {
-      // Others hold the memory and will give it back: wait for that. Nobody does: waiting would be in vain.
-      if (service_.pool->memory().input_used > 0) break;
-      waiting_.pop_front();
+    const std::uint64_t bytes = request->ingest.plain_bytes();
+    const worker_pool::WorkerPool::Memory memory = service_.pool->memory();
+    const std::uint64_t held = devices_[request->key.device].held_bytes;
+    if (held > 0 && held + bytes > memory.input_bytes / kShareOfOneDevice) {
+      ++at;  // it waits for its own requests; those of others go ahead
+      continue;
+    }
+    // Each call needs a little room of its own: uploads never take the last of the arena, or nothing could run any more.
+    const bool fits = memory.input_used + bytes <= memory.input_bytes - memory.input_bytes / kReservedForCalls;
+    Outcome<void> reserved = fits ? request->ingest.reserve(*service_.pool) : Error{Errc::no_space, "the input arena is in use"};
+    if (!reserved) {
+      // Others hold the memory and will give it back: wait for that, in order. Nobody does: waiting would be in vain.
+      if (memory.input_used > 0) break;
+      at = waiting_.erase(at);
       fail(request, reserved.error());
       continue;
     }
-    waiting_.pop_front();
+    at = waiting_.erase(at);
+    devices_[request->key.device].held_bytes += bytes;
     request->uploading = true;
     ++uploads_;
     stop_point("node.upload.announced");
@@ -163,6 +181,8 @@ void Requests::admit() {
     }
   }
   admitting_ = false;
+  // Memory that was given back may also be what a call waits for: room for its block, or in a worker's output arena.
+  service_.dispatcher->pump();
 }
 
 void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener) {
@@ -301,11 +321,18 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (request->upload.state() != state)
     request->upload.to(state);  // a digest that does not match has made it failed already
   --open_;
-  const auto own = open_by_device_.find(request->key.device);
-  if (--own->second == 0) open_by_device_.erase(own);
+  const auto own = devices_.find(request->key.device);
+  if (request->ingest.reserved()) own->second.held_bytes -= request->ingest.plain_bytes();
+  if (--own->second.open == 0) devices_.erase(own);
   keep(request);
   request->ingest.release();
-  linger(request);
+  // What failed on its way in may be sent again under the same id, for example when there is room again.
+  const bool refused = state == UploadState::failed && request->verified == Instant{};
+  if (refused) {
+    forget(request);
+  } else {
+    linger(request);
+  }
   if (idle_ && open_ == 0) {
     asio::post(*service_.io, std::exchange(idle_, nullptr));
   }
@@ -347,7 +374,7 @@ void Requests::keep(const RequestPtr& request) {
 }
 
 void Requests::linger(const RequestPtr& request) {
-  if (request->listener.expired() && !request->tensors.empty()) parking_.park(request->tensors);
+  if (request->listener.expired() || request->result.bytes <= kParkAtOnceBytes) parking_.park(request->tensors);
   request->timer.expires_after(kLinger);
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
     if (const RequestPtr alive = weak.lock(); alive && !failure) forget(alive);

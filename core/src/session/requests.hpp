@@ -119,7 +119,11 @@ class Requests {
 
   Service& service_;
   std::unordered_map<RequestKey, RequestPtr, RequestKeyHash> table_;
-  std::map<PublicKey, std::uint32_t> open_by_device_;
+  struct DeviceShare {
+    std::uint32_t open = 0;            // requests
+    std::uint64_t held_bytes = 0;      // of the input arena
+  };
+  std::map<PublicKey, DeviceShare> devices_;     // those with open requests
   std::deque<std::weak_ptr<Request>> waiting_;  // announced, without memory or a place yet
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;

@@ -93,6 +93,16 @@ Outcome<void> read_block(ByteView block, Block& into) {
   return done();
 }
 
+void mark_cancelled(ByteSpan block) {
+  if (block.size() < sizeof(BlockHeader)) return;
+  const std::uint32_t yes = 1;
+  std::memcpy(block.data() + offsetof(BlockHeader, cancelled), &yes, sizeof yes);
+}
+
+bool is_cancelled(ByteView block) {
+  return block.size() >= sizeof(BlockHeader) && copy_once<BlockHeader>(block.data()).cancelled != 0;
+}
+
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes) {
   if (offset > arena_bytes || bytes > arena_bytes - offset) {
     return broken("bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " of " +

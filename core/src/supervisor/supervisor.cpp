@@ -48,6 +48,16 @@ constexpr milliseconds kPollWhenReady{1000};
 constexpr milliseconds kSteady{60000};  // a role that lived so long starts its pauses anew
 constexpr int kExitRefused = 2;
 
+/// A log line without the time and level in front: "[2026-11-29 23:54:12.587] [error] node: ..." → "node: ...".
+std::string without_prefix(std::string_view line) {
+  while (line.starts_with('[')) {
+    const std::size_t end = line.find("] ");
+    if (end == std::string_view::npos) break;
+    line.remove_prefix(end + 2);
+  }
+  return std::string(line);
+}
+
 /// central or node: one that this supervisor keeps alive by itself.
 struct Role {
   std::string name;
@@ -202,20 +212,21 @@ class Supervisor {
   }
 
   void child_ended(const Ended& ended) {
+    Role* role = role_of(ended.role);
+    const std::string reason = without_prefix(ended.last_line);
+    if (!stopping_ && role != nullptr && role->wanted && ended.exit_code == kExitRefused && !role->was_ready) {
+      give_up(kExitRefused, role->name + " cannot start: " + reason);
+      return;
+    }
     if (!(ended.asked && ended.exit_code == 0)) {
       std::string line = ended.role + " (pid " + std::to_string(ended.pid) + ") ended: " + ended.how();
-      if (ended.exit_code > 0 && !ended.last_line.empty()) line += ": " + ended.last_line;
+      if (ended.exit_code > 0 && !reason.empty()) line += ": " + reason;
       say(std::move(line));
     }
-    Role* role = role_of(ended.role);
     if (stopping_) {
       go_on_stopping();
     } else if (role != nullptr && role->wanted) {
       role->shown.clear();
-      if (ended.exit_code == kExitRefused && !role->was_ready) {
-        give_up(kExitRefused, role->name + " cannot start: " + ended.last_line);
-        return;
-      }
       if (ended.lived >= kSteady) role->pause = milliseconds{0};
       restart_later(*role);
     }

@@ -16,9 +16,10 @@ namespace {
 constexpr std::uint64_t kSlotBits = 16;
 constexpr std::uint64_t kSlotMask = (std::uint64_t{1} << kSlotBits) - 1;
 
-std::int64_t remaining_us(Instant deadline, Instant now) {
-  if (deadline == Instant::max()) return -1;
-  return elapsed(now, deadline).count();
+/// 0: none. Clock is CLOCK_MONOTONIC, the same one for all processes of a host.
+std::int64_t deadline_ns(Instant deadline) {
+  if (deadline == Instant::max()) return 0;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
 }
 
 constexpr microseconds kLookAge{2};  // how old the time may be that poll() is given
@@ -52,6 +53,7 @@ Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::A
   if (worker == nullptr || !worker->attached() || worker->life != Life::ready) {
     return Error{Errc::worker_lost, "the worker is not ready"};
   }
+  if (stopping_) return Error{Errc::worker_lost, "the node is stopping"};
   if (worker->running.size() >= worker->capacity()) return Error{Errc::overloaded, "the worker has enough to do"};
   for (const TensorRef& input : spec.inputs) {
     const ArenaSlabs* const from = input.slab ? arena(input.slab->arena()) : nullptr;
@@ -77,7 +79,7 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   descriptor.kind = kind;
   descriptor.tenant = spec.tenant;
   descriptor.priority = spec.priority;
-  descriptor.remaining_us = spec.deadline == Instant::max() ? -1 : remaining_us(spec.deadline, Clock::now());
+  descriptor.deadline_ns = deadline_ns(spec.deadline);
   descriptor.grant_offset = running.grant->offset();
   descriptor.grant_bytes = running.grant->bytes().size();
   if (kind == shm::CallKind::infer) {
@@ -104,6 +106,7 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
     }
     return pushed.error();
   }
+  running.place = worker.attachment->requests.pushed();
   worker.running.push_back(std::move(running));
   if (kind == shm::CallKind::infer) ++worker.calls;
   if (worker.attachment->requests.publish()) worker.attachment->worker_bell.ring();
@@ -128,7 +131,6 @@ void Pool::send_ping(Worker& worker, Instant now) {
   shm::Descriptor descriptor{};
   descriptor.request = next_id(worker);
   descriptor.kind = shm::CallKind::ping;
-  descriptor.remaining_us = -1;
   auto pushed = worker.attachment->requests.push(descriptor);
   if (!pushed) return kill(worker, pushed.error().detail, Errc::bad_result);
   worker.ping = descriptor.request;
@@ -142,6 +144,7 @@ void Pool::cancel(WorkerPool::CallId id) {
   const auto found = std::find_if(worker->running.begin(), worker->running.end(),
                                   [&](const Running& running) { return running.id == id; });
   if (found == worker->running.end() || !found->answered) return;
+  if (found->block) shm::mark_cancelled(found->block->bytes());  // it may still wait in the ring
   CallAnswer answer;
   answer.outputs = Error{Errc::cancelled, {}};
   answer.worker = worker->id;
@@ -149,12 +152,13 @@ void Pool::cancel(WorkerPool::CallId id) {
              [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
 }
 
-/// All callers hear of it now; the slabs stay until the process is gone.
-void Pool::end_calls(Worker& worker, const Error& error) {
+/// All callers hear of it now; the slabs stay until the process is gone. `taken`: how many calls the worker had begun.
+void Pool::end_calls(Worker& worker, const Error& error, std::uint64_t taken) {
   for (Running& running : worker.running) {
     if (!running.answered) continue;
     ++worker.failures;
     CallAnswer answer;
+    answer.begun = running.place <= taken;
     answer.outputs = error;
     answer.worker = worker.id;
     // Posted: whoever ends the calls may be in the middle of a list that the callers change.

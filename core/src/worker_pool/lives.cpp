@@ -18,6 +18,10 @@ namespace gearbox::worker_pool {
 using boost::system::error_code;
 using Wait = asio::posix::stream_descriptor;
 
+namespace {
+constexpr milliseconds kStopSlack{1000};  // beyond the grace that workers have to end by themselves
+}  // namespace
+
 std::string_view name_of(Life life) {
   switch (life) {
     case Life::starting:
@@ -241,6 +245,7 @@ void Pool::watch_socket(Worker& worker) {
 void Pool::kill(Worker& worker, std::string reason, Errc for_calls) {
   worker.reason = shm::one_line(reason);
   worker.life = Life::gone;
+  const std::uint64_t taken = worker.attachment ? worker.attachment->requests.taken() : 0;
   if (worker.attachment) {
     error_code ignored;  // nothing is left to do about a descriptor that does not close
     worker.attachment->socket.close(ignored);
@@ -250,7 +255,7 @@ void Pool::kill(Worker& worker, std::string reason, Errc for_calls) {
   if (worker.alive) {
     ::syscall(SYS_pidfd_send_signal, worker.process.native_handle(), SIGKILL, nullptr, 0);
   }
-  end_calls(worker, Error{for_calls, "worker " + std::to_string(worker.slot) + ": " + worker.reason});
+  end_calls(worker, Error{for_calls, "worker " + std::to_string(worker.slot) + ": " + worker.reason}, taken);
   changed();
 }
 
@@ -339,7 +344,7 @@ void Pool::stop(std::function<void()> stopped) {
   ticker_.cancel();
   for (const auto& worker : workers_) {
     worker->restart.cancel();
-    end_calls(*worker, Error{Errc::worker_lost, "the node is stopping"});
+    end_calls(*worker, Error{Errc::worker_lost, "the node is stopping"}, 0);
     if (worker->attachment) {
       // Best effort: the signal says the same.
       [[maybe_unused]] const auto told = shm::send_message(
@@ -347,17 +352,31 @@ void Pool::stop(std::function<void()> stopped) {
     }
     if (worker->alive) setup_.launcher->stop(worker->pid, setup_.timing.stop_grace);
   }
-  stop_limit_.expires_after(setup_.timing.stop_grace + milliseconds(1000));
+  setup_.launcher->cancel_all();
+  stop_limit_.expires_after(setup_.timing.stop_grace + kStopSlack);
   stop_limit_.async_wait([self = weak_from_this()](const error_code& error) {
     const auto pool = self.lock();
-    if (error || !pool) return;
-    for (const auto& worker : pool->workers_) {
-      if (worker->alive) pool->kill(*worker, "it did not stop in time", Errc::worker_lost);
-    }
+    if (!error && pool) pool->stop_late();
   });
   asio::post(io_, [self = weak_from_this()] {
     const auto pool = self.lock();
     if (pool) pool->check_stopped();
+  });
+}
+
+/// The grace is over: what still runs is killed, and no launch is waited for any longer.
+void Pool::stop_late() {
+  for (const auto& worker : workers_) {
+    worker->launching = false;
+    if (worker->alive) kill(*worker, "it did not stop in time", Errc::worker_lost);
+  }
+  check_stopped();
+  if (!stopped_) return;
+  // A process that the kernel does not let go of does not hold the node either.
+  stop_limit_.expires_after(kStopSlack);
+  stop_limit_.async_wait([self = weak_from_this()](const error_code& error) {
+    const auto pool = self.lock();
+    if (!error && pool && pool->stopped_) std::exchange(pool->stopped_, nullptr)();
   });
 }
 

@@ -45,13 +45,14 @@ void Pool::run() {
   while (!io_.stopped()) {
     const std::size_t answers = poll(now);
     now = Clock::now();
-    if (answers > 0 || now < spin_until()) {
-      if (now - reactor_at >= kReactorEvery) {
-        reactor_at = now;
-        io_.poll();
-        now = Clock::now();
-        continue;  // what it ran may have handed over calls
-      }
+    const bool spin = now < spin_until();
+    if ((spin || answers > 0) && now - reactor_at >= kReactorEvery) {
+      reactor_at = now;
+      io_.poll();
+      now = Clock::now();
+      continue;  // what it ran may have handed over calls
+    }
+    if (spin) {
       for (int i = 0; answers == 0 && i < kLooks; ++i) {
         if (poll(now) > 0) break;
         shm::cpu_relax();

@@ -37,6 +37,7 @@ struct Running {
   WorkerPool::CallId id = 0;
   std::uint32_t attempt = 0;
   bool probe = false;
+  std::uint64_t place = 0;        // among all entries of its ring, from 1: begun when so many were taken
   WorkerPool::Answered answered;  // empty once the caller has its answer
   std::vector<TensorRef> inputs;
   SlabPtr block;
@@ -127,6 +128,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void tick_later();
   void tick();
   void look_after(Worker& worker, Instant now);
+  void stop_late();
   void check_stopped();
   void changed();
   Worker* by_slot(std::uint32_t slot);
@@ -142,7 +144,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
                                              const shm::Descriptor& answer);
   Outcome<void> read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
-  void end_calls(Worker& worker, const Error& error);
+  void end_calls(Worker& worker, const Error& error, std::uint64_t taken);
   const ArenaSlabs* arena(shm::ArenaId id) const;
   std::size_t poll(Worker& worker, Instant now);
 

@@ -56,6 +56,7 @@ struct CallAnswer {
       Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled
   std::chrono::nanoseconds run{0};
   WorkerId worker{};
+  bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
 };
 
 struct WorkerView {
@@ -84,6 +85,9 @@ class Launcher {
   virtual void launch(Order order, std::function<void(Outcome<int>)> started) = 0;
   /// SIGTERM, and SIGKILL after `grace`.
   virtual void stop(int pid, milliseconds grace) = 0;
+  /// No launch is wanted any more: those that were not begun are called back with `cancelled` soon. One that was begun
+  /// may still bring its pid.
+  virtual void cancel_all() = 0;
 };
 
 class WorkerPool {

@@ -95,13 +95,38 @@ TEST(SupervisorLauncher, AsksAgainUnderTheSameNumberWhenTheAnswerIsLost) {
   desk.answer = [&](const json::object&) -> Outcome<json::object> {
     if (dropped) return json::object{{"pid", desk.child}};
     dropped = true;
-    return Error{Errc::shutting_down, "going"};
+    return Error{Errc::io_error, "lost"};
   };
   std::optional<Outcome<int>> got;
   desk.launcher.launch(Desk::order(), [&](Outcome<int> pid) { got = std::move(pid); });
   ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
   ASSERT_EQ(desk.requests.size(), 2U);
   EXPECT_EQ(desk.requests[0].at("order").as_string(), desk.requests[1].at("order").as_string());
+}
+
+TEST(SupervisorLauncher, ASupervisorThatStopsHasAnswered) {
+  Desk desk;
+  desk.serve();
+  desk.answer = [](const json::object&) -> Outcome<json::object> { return Error{Errc::shutting_down, "going"}; };
+  std::optional<Outcome<int>> got;
+  desk.launcher.launch(Desk::order(), [&](Outcome<int> pid) { got = std::move(pid); });
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
+  ASSERT_FALSE(*got);
+  EXPECT_EQ(got->error().code, Errc::shutting_down);
+  EXPECT_EQ(desk.requests.size(), 1U);
+}
+
+TEST(SupervisorLauncher, CancelAllAnswersWhatNoSupervisorEverAnswered) {
+  Desk desk;  // nobody listens
+  std::vector<Errc> got;
+  const auto started = [&](const Outcome<int>& pid) { got.push_back(pid ? Errc::internal : pid.error().code); };
+  desk.launcher.launch(Desk::order(), started);
+  desk.launcher.launch(Desk::order(), started);
+  desk.io.run_for(milliseconds(20));
+  EXPECT_TRUE(got.empty());
+  desk.launcher.cancel_all();
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.size() == 2; }));
+  EXPECT_EQ(got, (std::vector<Errc>{Errc::cancelled, Errc::cancelled}));
 }
 
 TEST(SupervisorLauncher, HandsOnARefusal) {

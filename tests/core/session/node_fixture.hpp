@@ -48,6 +48,7 @@ class ByModelName final : public worker_pool::Launcher {
     children_.launch(std::move(order), std::move(started));
   }
   void stop(int pid, milliseconds grace) override { children_.stop(pid, grace); }
+  void cancel_all() override { children_.cancel_all(); }
 
  private:
   test_support::ForkLauncher children_;

@@ -122,6 +122,18 @@ TEST_F(Upload, WaitsForMemoryThatAnotherHolds) {
   }));
 }
 
+TEST_F(Upload, OfOneDeviceLeavesRoomForOthersAndForCalls) {
+  config_.node.limits.max_upload_bytes = 8 << 20;
+  start({"echo"});
+  const DevicePtr device = log_in();
+  const Bytes bytes = some_bytes(3 << 20);  // of an arena of 8 MiB
+  ASSERT_EQ(announce(device, submit_of("echo", bytes), id_of(1)), 0U);
+  send(device, FrameType::submit, id_of(2), submit_of("echo", bytes));
+  send(device, FrameType::ping, {}, {});
+  EXPECT_EQ(next(device).header.type, FrameType::pong) << "one device took more than half of the arena";
+  EXPECT_EQ(ask(device, "echo", some_bytes(100), id_of(3)).header.type, FrameType::result);
+}
+
 TEST_F(Upload, OfACutPictureIsRefusedWithoutAskingTheModel) {
   start({"echo"});
   const DevicePtr device = log_in();

@@ -45,7 +45,8 @@ class PoolFixture : public ::testing::Test {
 
   model::Record& record() { return config_.models[0]; }
 
-  Outcome<void> create(std::uint32_t workers, std::vector<std::string> more = {}) {
+  Outcome<void> create(std::uint32_t workers, std::vector<std::string> more = {},
+                       std::shared_ptr<Launcher> launcher = nullptr) {
     config::WorkerConfig worker;
     worker.model = "echo";
     worker.env = "none";
@@ -56,7 +57,7 @@ class PoolFixture : public ::testing::Test {
     setup.io = &io_;
     setup.state.root = root_;
     setup.config = std::make_shared<const config::Config>(config_);
-    setup.launcher = launcher_;
+    setup.launcher = launcher ? std::move(launcher) : launcher_;
     setup.shim = ECHO_WORKER;
     setup.timing = timing_;
     BOOST_OUTCOME_TRY(pool_, WorkerPool::create(std::move(setup)));

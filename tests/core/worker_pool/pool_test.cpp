@@ -161,6 +161,33 @@ TEST_F(PoolFixture, RunServesCallsFromItsOwnLoop) {
   io_.restart();
 }
 
+namespace {
+/// A supervisor that is away for ever, and a launcher that does not even give up when told to.
+class SilentLauncher final : public Launcher {
+ public:
+  void launch(Order, std::function<void(Outcome<int>)> started) override { waiting.push_back(std::move(started)); }
+  void stop(int pid, milliseconds) override { stopped.push_back(pid); }
+  void cancel_all() override { cancelled = true; }
+  std::vector<std::function<void(Outcome<int>)>> waiting;
+  std::vector<int> stopped;
+  bool cancelled = false;
+};
+}  // namespace
+
+TEST_F(PoolFixture, StopsAlthoughNoLaunchIsEverAnswered) {
+  timing_.stop_grace = milliseconds(50);
+  const auto silent = std::make_shared<SilentLauncher>();
+  ASSERT_TRUE(create(2, {}, silent));
+  ASSERT_EQ(silent->waiting.size(), 2U);
+  bool stopped = false;
+  pool_->stop([&] { stopped = true; });
+  EXPECT_TRUE(silent->cancelled);
+  EXPECT_TRUE(until([&] { return stopped; }));
+  // One that comes all the same is stopped again.
+  silent->waiting[0](Outcome<int>(::getpid()));
+  EXPECT_EQ(silent->stopped, std::vector<int>{::getpid()});
+}
+
 TEST_F(PoolFixture, StopEndsEveryWorkerAndRemovesTheSocket) {
   ASSERT_TRUE(create(3));
   ASSERT_TRUE(all_ready(3));

@@ -66,6 +66,11 @@ Outcome<Block> read_block(ByteView block);
 /// The same into a block whose buffers are used again; after an error its content is of no use.
 Outcome<void> read_block(ByteView block, Block& into);
 
+/// Says to the worker that holds the call of this block that nobody waits for the answer. A hint: it may be too late.
+void mark_cancelled(ByteSpan block);
+/// Has the node said so meanwhile? `block` is a call's, in shared memory.
+bool is_cancelled(ByteView block);
+
 /// Do `bytes` from `offset` lie inside an arena (or part of one) of `arena_bytes`? Errors: bad_frame.
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes);
 

@@ -37,6 +37,7 @@ struct Call {
   Descriptor descriptor{};
   Instant taken{};
   std::vector<InputTensor> inputs;  // checked against the mappings
+  ByteView block;                   // the call block, for is_cancelled(); empty: it has none
   ByteSpan grant;                   // where the answer's block and bytes go
   std::size_t reserved = 0;         // bytes of the grant that are taken, the block's room included
 };

@@ -35,8 +35,8 @@ struct alignas(64) Descriptor {
   std::uint32_t epoch;  // of a worker group's plan
   std::uint32_t tenant;
   std::uint32_t priority;
-  std::int64_t remaining_us;  // time left when published; negative: no deadline
-  ArenaId block_arena;        // where the call block lies
+  std::int64_t deadline_ns;  // on CLOCK_MONOTONIC, which both sides read; later it need not be run; 0: no deadline
+  ArenaId block_arena;       // where the call block lies
   std::uint32_t flags;
   std::uint64_t block_offset;  // bytes from the arena's start
   std::uint64_t block_bytes;   // 0: no block
@@ -52,7 +52,7 @@ struct BlockHeader {
   std::uint32_t tensors;
   std::uint32_t error;       // an Errc in a failure, else 0
   std::uint32_t text_bytes;  // one line, behind the entries
-  std::uint32_t reserved;
+  std::uint32_t cancelled;   // of a call: the node sets it to 1, at any time, when nobody waits for the answer any more
 };
 static_assert(sizeof(BlockHeader) == 16);
 

@@ -78,6 +78,15 @@ class RingProducer {
     return sleeps;
   }
 
+  /// How many entries were pushed in all.
+  std::uint64_t pushed() const { return own_; }
+  /// How many of them the consumer has taken, as it says; all of them when what it says is impossible.
+  std::uint64_t taken() const {
+    // Relaxed: nothing is read that depends on it.
+    const std::uint64_t tail = side_->tail.load(std::memory_order_relaxed);
+    return tail < seen_tail_ || tail > published_ ? published_ : tail;
+  }
+
   /// The CPU that the consumer last ran on, as it says.
   std::uint32_t consumer_cpu() const { return side_->consumer_cpu.load(std::memory_order_relaxed); }
 
