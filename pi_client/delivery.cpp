@@ -163,7 +163,6 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
 
 asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* report) {
   const std::shared_ptr<Outgoing> outgoing = running->outgoing;
-  bool ever_accepted = false;
   unsigned refusals = 0;
   for (std::uint32_t attempt = 0;; ++attempt) {
     Outcome<NodeLink::Lease> lease = co_await link_.get(running->give_up);
@@ -186,7 +185,6 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     }
     report->traffic.sent += inbox->sent;
     report->traffic.received += inbox->received;
-    ever_accepted = ever_accepted || inbox->accepted;
     if (inbox->accepted_at && !running->settled) running->settled = inbox->accepted_at;
     // Bytes or words that came through mean that the path works: the next pause starts small again.
     if (inbox->accepted || inbox->whole || inbox->upload_at.value_or(0) > 0) link_.made_progress();
@@ -199,8 +197,9 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     if (inbox->refused) {
       const Error refused = wire::to_error(*inbox->refused);
       const milliseconds advised(inbox->refused->retry_after_ms);
-      // What was accepted has had its one answer; what was turned away at the door may knock again under the same id.
-      if (ever_accepted || (!worth_retrying(refused.code) && advised == milliseconds{0})) co_return refused;
+      // What this attempt saw accepted has had its one answer; what was turned away at the door may knock again under
+      // the same id. An acceptance of an earlier attempt counts for nothing here: the node may have restarted since.
+      if (inbox->accepted || (!worth_retrying(refused.code) && advised == milliseconds{0})) co_return refused;
       if (refused.code == Errc::shutting_down) link_.ask_again();
       const milliseconds pause = pause_before_retry(refusals++, milliseconds(100), milliseconds(5'000), advised);
       const Instant until = after(Clock::now(), pause);

@@ -32,8 +32,10 @@ asio::awaitable<Outcome<void>> enrol(Dialler dialler, const Options* options, co
   link::sign_enrol(*keys, stream.value()->h(), enrol);
   wire::FrameHeader header;
   header.type = wire::FrameType::enrol;
+  std::string json = wire::to_json(enrol);  // moved all the way to the frame writer, which wipes it
+  link::wipe(std::as_writable_bytes(std::span(enrol.password)));
   Outcome<void> written =
-      co_await net::FrameStream::write_frame(stream.value(), header, wire::to_json(enrol), ByteView(), kWithin);
+      co_await net::FrameStream::write_frame(stream.value(), header, std::move(json), ByteView(), kWithin);
   if (!written) co_return std::move(written).error();
   Outcome<wire::Frame> answer = co_await expect(stream.value(), wire::FrameType::hello_ok, kWithin, retry_after);
   stream.value()->close();

@@ -166,6 +166,7 @@ void NodeProcess::serve(const Setup& setup, int ready) const {
   rooms.service.check_ticket = [&](std::string_view text, const PublicKey& device) {
     return link::check_ticket(text, {&ticket_keys, identity_, device, 0});
   };
+  rooms.service.still_good = [](const session::Identity&) -> Outcome<void> { return done(); };
   rooms.service.control = [](const std::string&) -> Outcome<std::string> { return Error{Errc::not_found, "no commands"}; };
   const std::string url = rooms.open(config, folder_);
   rooms.service.pool = rooms.pool.get();

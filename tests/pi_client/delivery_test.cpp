@@ -247,6 +247,24 @@ TEST(Delivery, ALostAcceptanceIsAskedForUnderTheSameId) {
   EXPECT_GE(fake.counts().connections, 3);
 }
 
+TEST(Delivery, ANodeThatRestartedAfterAcceptanceIsAskedAgainUntilItHasRoom) {
+  for (const Errc code : {Errc::overloaded, Errc::no_space, Errc::shutting_down}) {
+    test::FakeScript script;
+    script.drop_before_result = 1;
+    script.busy_after_restart = 2;
+    script.busy_code = code;
+    test::FakeNode fake(script);
+    Device device(fake);
+    device.options.send.files = {device.scratch.file("a.ppm", noise_picture(300, 300))};
+    EXPECT_EQ(device.send(), 0) << name_of(code) << device.console.out;
+    fake.stop();
+    EXPECT_EQ(fake.counts().submits, 4);
+    EXPECT_EQ(fake.counts().runs, 2);             // what the first one knew is gone
+    EXPECT_EQ(fake.counts().digests.size(), 1U);  // one id throughout
+    EXPECT_EQ(fake.counts().acks, 1);
+  }
+}
+
 TEST(Delivery, AnIdleLineIsKeptAliveByPings) {
   test::FakeScript script;
   script.never_answer = true;

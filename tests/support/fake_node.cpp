@@ -264,7 +264,7 @@ asio::awaitable<bool> FakeNode::on_submit(FakeNode* self, Stream stream, wire::F
   ++self->counts_.submits;
   const RequestId id = frame.header.request;
   if (take(self->script_.busy_submits)) {
-    const Error busy{Errc::overloaded, "the queue is full"};
+    const Error busy{self->script_.busy_code, "the queue is full"};
     co_return co_await refuse(stream, id, busy, self->script_.retry_after_ms);
   }
   auto submit = wire::parse<wire::Submit>(frame.json);
@@ -313,7 +313,14 @@ asio::awaitable<bool> FakeNode::whole(FakeNode* self, Stream stream, RequestId i
 
 asio::awaitable<bool> FakeNode::answer(FakeNode* self, Stream stream, RequestId id) {
   const bool said = co_await say(stream, header_of(FrameType::accepted, id));
-  if (!said || take(self->script_.drop_before_result)) co_return false;
+  if (!said) co_return false;
+  if (take(self->script_.drop_before_result)) {
+    if (self->script_.busy_after_restart > 0) {
+      self->entries_.clear();
+      self->script_.busy_submits = self->script_.busy_after_restart;
+    }
+    co_return false;
+  }
   if (self->script_.on_accepted) self->script_.on_accepted();
   if (self->script_.fail_request) co_return co_await refuse(stream, id, *self->script_.fail_request);
   if (self->script_.never_answer) co_return true;

@@ -40,9 +40,11 @@ struct FakeScript {
   std::size_t hold_results = 0;       // answer nobody before so many requests are accepted
   bool never_answer = false;          // accept, then no result
   int busy_submits = 0;               // so many submits are answered `overloaded`
+  Errc busy_code = Errc::overloaded;  // or with this
   std::uint32_t retry_after_ms = 0;   // said with it
   int drop_before_accepted = 0;       // so many times: the upload is whole, the connection ends instead of `accepted`
   int drop_before_result = 0;         // so many times: after `accepted`
+  int busy_after_restart = 0;         // each drop is a restart: nothing is known any more, so many submits are refused
   int no_node = 0;                    // so many locates are answered no_node, with retry_after_ms
   bool silent_node = false;           // after hello_ok nothing is answered or read
   std::optional<Error> refuse_login;  // at central

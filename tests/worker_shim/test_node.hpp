@@ -63,6 +63,8 @@ class TestNode {
   std::uint64_t call(const std::vector<Tensor>& inputs, std::chrono::microseconds remaining = -1us);
   /// Several calls, seen by the worker at once.
   std::vector<std::uint64_t> calls(const std::vector<std::vector<Tensor>>& inputs);
+  /// Says to the worker that nobody waits for the last call any more.
+  void cancel_last();
   std::uint64_t probe();
   /// The next answer; nothing when none came within the time or the worker ended.
   std::optional<Answer> answer(std::chrono::milliseconds within = 20s);

@@ -180,6 +180,31 @@ TEST_F(Commands, DoesNotRunACallWhoseTimeIsUp) {
   EXPECT_EQ(got->code, Errc::deadline_exceeded);
 }
 
+TEST_F(Commands, DoesNotRunACallWhoseTimeWasUpWhileItWaitedInTheRing) {
+  node_->signal(SIGSTOP);
+  node_->call(inputs("echo"), std::chrono::milliseconds(20));
+  const Instant until = Clock::now() + milliseconds(30);
+  while (Clock::now() < until) {
+  }
+  node_->signal(SIGCONT);
+  const auto got = node_->answer();
+  ASSERT_TRUE(got && got->failed);
+  EXPECT_EQ(got->code, Errc::deadline_exceeded);
+}
+
+TEST_F(Commands, DoesNotRunACallThatWasCancelledWhileItWaitedInTheRing) {
+  node_->signal(SIGSTOP);
+  node_->call(inputs("echo"));
+  node_->cancel_last();
+  node_->signal(SIGCONT);
+  const auto got = node_->answer();
+  ASSERT_TRUE(got && got->failed);
+  EXPECT_EQ(got->code, Errc::cancelled);
+  const auto next = node_->ask(inputs("echo"));
+  ASSERT_TRUE(next);
+  EXPECT_FALSE(next->failed);
+}
+
 TEST_F(Commands, FailsOneOfABatchAndServesItsNeighbours) {
   const auto numbers =
       node_->calls({inputs("echo"), inputs("raises"), inputs("batch_sizes"), inputs("bad_picture_item")});

@@ -66,7 +66,11 @@ asio::awaitable<void> hello(std::shared_ptr<ServerState> state, std::shared_ptr<
 
 asio::awaitable<void> enrol(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream, std::string json,
                             std::string group) {
-  auto said = std::make_shared<wire::Enrol>();
+  // Wiped however this ends: refused, limited, or checked on another thread, which shares it.
+  const std::shared_ptr<wire::Enrol> said(new wire::Enrol, [](wire::Enrol* message) {
+    link::wipe(std::as_writable_bytes(std::span(message->password)));
+    delete message;
+  });
   Outcome<void> proven = wire::from_json(json, *said);
   link::wipe(std::as_writable_bytes(std::span(json.data(), json.size())));  // it holds the password
   if (proven) proven = link::check_enrol(*said, stream->h());
@@ -85,7 +89,7 @@ asio::awaitable<void> enrol(std::shared_ptr<ServerState> state, std::shared_ptr<
   }
   std::function<Outcome<User>(Accounts&)> job = [said](Accounts& accounts) -> Outcome<User> {
     Outcome<User> user = accounts.check_password(said->user, said->password);
-    link::wipe(std::as_writable_bytes(std::span(said->password.data(), said->password.size())));
+    link::wipe(std::as_writable_bytes(std::span(said->password)));
     if (!user) return user;
     BOOST_OUTCOME_TRY(accounts.enrol(said->user, said->device, said->key));
     return user;

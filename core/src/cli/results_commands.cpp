@@ -6,6 +6,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -13,6 +14,8 @@
 
 #include "cli/json_facts.hpp"
 #include "cli/table.hpp"
+#include "gearbox/base/bytes.hpp"
+#include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
 #include "store/store.hpp"
 
@@ -101,14 +104,22 @@ std::string tensors_text(const std::string& specs_json) {
   return out;
 }
 
+/// A request of this host has no device key: the node writes the user id there, four bytes, and zeros behind it.
+std::string device_text(const std::string& hex) {
+  PublicKey key;
+  if (!from_hex(hex, key.bytes)) return escaped(hex);
+  const bool local = std::all_of(key.bytes.begin() + 4, key.bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  if (!local) return hex;
+  return "this host (uid " + std::to_string(load_le<std::uint32_t>(key.bytes.data())) + ")";
+}
+
 void print_row(const store::Row& row) {
   Table table({"request", row.request});
   table.add({"state", row.ok ? "done" : "failed: " + escaped(row.error)});
   table.add({"finished", time_text(row.finished_unix_ms)});
   table.add({"task", escaped(row.task)});
   table.add({"user", escaped(row.user)});
-  const bool local = row.device.find_first_not_of('0') == std::string::npos;
-  table.add({"device", local ? "this host (broker submit)" : row.device});
+  table.add({"device", device_text(row.device)});
   table.add({"input", bytes_text(row.input_bytes) + ": " + tensors_text(row.inputs_json)});
   if (row.ok) table.add({"output", bytes_text(row.output_bytes) + ": " + tensors_text(row.outputs_json)});
   const json::value timing = parsed(row.timing_json);

@@ -1,18 +1,22 @@
 #include <algorithm>
+#include <bit>
 
 #include "config/reading.hpp"
 #include "config/values.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
+#include "gearbox/shm/call_block.hpp"
 
 namespace gearbox::config {
 
 namespace {
 
 constexpr std::int64_t kDayMs = 86'400'000;
-constexpr std::int64_t kMaxMb = 1'048'576;  // 1 TiB
+constexpr std::int64_t kHourMs = 3'600'000;  // no request lives longer
+constexpr std::int64_t kMaxMb = 1'048'576;   // 1 TiB
 constexpr std::size_t kMaxWorkerTables = 256;
 constexpr std::int64_t kMaxWorkersOfOneTable = 64;
+constexpr std::uint64_t kMaxWorkers = 1024;  // of a node
 
 void read_central(const toml::Table& table, CentralConfig& central) {
   central.enabled = table.boolean("enabled", central.enabled);
@@ -39,12 +43,13 @@ void read_limits(const toml::Table& table, LimitsConfig& limits) {
   limits.max_requests_per_device =
       read_count(table, "max_requests_per_device", limits.max_requests_per_device, 1, 1'000'000);
   limits.max_uploads_at_once = read_count(table, "max_uploads_at_once", limits.max_uploads_at_once, 1, 100'000);
-  limits.default_deadline = read_ms(table, "default_deadline_ms", limits.default_deadline, 1, kDayMs);
+  limits.default_deadline = read_ms(table, "default_deadline_ms", limits.default_deadline, 1, kHourMs);
   limits.idle = read_ms(table, "idle_ms", limits.idle, 100, kDayMs);
-  if (limits.max_upload_bytes > limits.input_arena_bytes) {
+  // A picture lies there twice for a while: as it was uploaded and as it is decoded.
+  if (limits.max_upload_bytes > limits.input_arena_bytes / 2) {
     table.fault(table.has("max_upload_mb") ? "max_upload_mb" : "input_arena_mb",
-                "one upload of max_upload_mb (" + std::to_string(limits.max_upload_bytes >> 20) +
-                    ") must fit into input_arena_mb (" + std::to_string(limits.input_arena_bytes >> 20) + ")");
+                "max_upload_mb (" + std::to_string(limits.max_upload_bytes >> 20) +
+                    ") may be half of input_arena_mb (" + std::to_string(limits.input_arena_bytes >> 20) + ") at most");
   }
 }
 
@@ -60,6 +65,12 @@ void read_node(const toml::Table& table, NodeConfig& node) {
   node.name = table.name("name", node.name);
   node.listen = read_url(table, "listen", node.listen, UrlUse::listen);
   node.advertise = read_url(table, "advertise", "", UrlUse::dial);
+  if (node.enabled && node.advertise.empty() && is_wildcard(node.listen)) {
+    const std::string port = node.listen.substr(node.listen.rfind(':') + 1);
+    table.fault("listen", "'" + node.listen + "' is every address of this host, and no device can dial that: add " +
+                              "advertise = \"tcp://HOST:" + (port == "0" ? "PORT" : port) +
+                              "\" with the name or address by which devices reach this host");
+  }
   node.central = read_url(table, "central", "", UrlUse::dial);
   node.central_key = table.text("central_key", "", 64);
   if (PublicKey key; !node.central_key.empty() && !from_hex(node.central_key, key.bytes)) {
@@ -86,11 +97,19 @@ void read_envs(const toml::Table& table, std::map<std::string, EnvConfig>& envs)
   }
 }
 
+/// What the worker pool takes of an output arena for outputs of `bytes`: the block in front, each tensor's alignment,
+/// and the next of eight sizes per doubling. The pool's tests hold the two together.
+std::uint64_t grant_bytes(std::uint64_t bytes) {
+  const std::uint64_t grant = shm::grant_for(bytes);
+  const std::uint64_t step = std::max<std::uint64_t>(shm::kTensorAlign, std::bit_floor(grant - 1) / 8);
+  return (grant + step - 1) / step * step;
+}
+
 /// One grant of the model's must fit into a worker's output arena, else no call could ever be made.
 void check_grant(const toml::Table& table, const WorkerConfig& worker, const Config& config) {
   for (const model::Record& record : config.models) {
     if (record.name != worker.model || (!worker.version.empty() && record.version != worker.version)) continue;
-    if (record.max_output_bytes > config.node.limits.output_arena_bytes) {
+    if (grant_bytes(record.max_output_bytes) > config.node.limits.output_arena_bytes) {
       table.fault("model", "max_output_kb of " + record.name + " " + record.version + " (" +
                                std::to_string(record.max_output_bytes >> 10) +
                                ") does not fit into node.limits.output_arena_mb (" +
@@ -121,6 +140,7 @@ void check_model(const toml::Table& table, const WorkerConfig& worker, const Con
 void read_workers(const toml::Table& root, Config& config) {
   std::vector<std::string> env_names;
   for (const auto& [name, env] : config.envs) env_names.push_back(name);
+  std::uint64_t all = 0;
   for (const toml::Table& table : root.tables("worker", kMaxWorkerTables)) {
     WorkerConfig worker;
     if (table.require("model")) worker.model = table.name("model", "");
@@ -134,6 +154,12 @@ void read_workers(const toml::Table& root, Config& config) {
       const std::string_view near = nearest(worker.env, env_names);
       table.fault("env", "there is no [env." + worker.env + "]" +
                              (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?"));
+    }
+    const bool fitted = all <= kMaxWorkers;
+    all += worker.count;
+    if (fitted && all > kMaxWorkers) {
+      table.fault("count", "a node has " + std::to_string(kMaxWorkers) +
+                               " workers at most; with this table it would be " + std::to_string(all));
     }
     config.workers.push_back(std::move(worker));
   }

@@ -41,7 +41,7 @@ void read_task(const toml::Document& document, std::string_view stem, Config& co
     root.fault("name", "'" + task.name + "' must be the file's name without .toml, '" + std::string(stem) + "'");
   task.summary = root.text("summary", "", 512);
   task.allow_lossy = root.boolean("allow_lossy", false);
-  task.deadline = read_ms(root, "deadline_ms", task.deadline, 0, 86'400'000);
+  task.deadline = read_ms(root, "deadline_ms", task.deadline, 0, 3'600'000);
   if (!root.has("input")) root.fault({}, "[[input]] is missing: what does a device send?");
   task.inputs = model::read_tensor_decls(root, "input", model::DeclKind::task_input);
   if (!root.has("step")) root.fault({}, "[[step]] is missing");

@@ -1,5 +1,8 @@
 #include "config/values.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -42,6 +45,10 @@ std::string host_and_port_fault(std::string_view rest, UrlUse use) {
   return {};
 }
 
+bool is_zero(std::uint8_t byte) {
+  return byte == 0;
+}
+
 }  // namespace
 
 std::string url_fault(std::string_view url, UrlUse use) {
@@ -61,6 +68,22 @@ std::string read_url(const toml::Table& table, std::string_view key, std::string
   }
   if (const std::string wrong = url_fault(url, use); !wrong.empty()) table.fault(key, "'" + url + "' " + wrong);
   return url;
+}
+
+bool is_wildcard(std::string_view url) {
+  constexpr std::string_view kTcp = "tcp://";
+  const std::size_t colon = url.rfind(':');
+  if (url.substr(0, kTcp.size()) != kTcp || colon < kTcp.size()) return false;
+  std::string host(url.substr(kTcp.size(), colon - kTcp.size()));
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    in6_addr address{};
+    if (::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &address) != 1) return false;
+    // The IPv4 wildcard in IPv6's clothes, ::ffff:0.0.0.0, has its last four bytes zero as well.
+    if (IN6_IS_ADDR_V4MAPPED(&address)) return std::all_of(address.s6_addr + 12, address.s6_addr + 16, is_zero);
+    return IN6_IS_ADDR_UNSPECIFIED(&address);
+  }
+  in_addr address{};
+  return ::inet_aton(host.c_str(), &address) != 0 && address.s_addr == INADDR_ANY;
 }
 
 std::string read_devices(const toml::Table& table, std::string_view key) {

@@ -22,6 +22,9 @@ std::string read_url(const toml::Table& table, std::string_view key, std::string
 /// What is wrong with `url`; empty when nothing is.
 std::string url_fault(std::string_view url, UrlUse use);
 
+/// "tcp://0.0.0.0:7601", "tcp://[::]:7601" and other spellings: one can listen there, but not dial it.
+bool is_wildcard(std::string_view url);
+
 /// "", "cpu", "cuda:0" or several with commas.
 std::string read_devices(const toml::Table& table, std::string_view key);
 

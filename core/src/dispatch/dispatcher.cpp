@@ -56,6 +56,7 @@ void Dispatcher::cancel(JobId id) {
   const bool running = waiting.running;
   const auto call = waiting.call;
   if (!running) queues_[{waiting.job.model, waiting.job.version}].remove(id);
+  std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
   jobs_.erase(found);  // first: the pool's answer to the cancellation must find nobody
   if (running) pool_.cancel(call);
 }
@@ -98,7 +99,9 @@ void Dispatcher::pump_model(const ModelKey& key, std::list<JobId>& queue) {
 bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
   std::vector<plugin::CandidateView> candidates;
   for (const worker_pool::WorkerView& worker : pool_.ready(waiting.job.model, waiting.job.version)) {
-    if (worker.running >= worker.capacity) continue;
+    if (worker.running >= worker.capacity || alone_.contains(worker.id)) continue;
+    // A call that a worker died of runs alone: whoever is there with it would be suspected as well.
+    if (waiting.deaths > 0 && worker.running > 0) continue;
     candidates.push_back({.id = plugin::CandidateId{static_cast<std::uint32_t>(worker.id)},
                           .queued = worker.running > 0 ? worker.running - 1 : 0,
                           .running = worker.running > 0 ? 1U : 0U,
@@ -129,6 +132,7 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     if (called) {
       waiting.running = true;
       waiting.call = called.value();
+      if (waiting.deaths > 0) alone_.insert_or_assign(worker, id);
       return true;
     }
     candidates.erase(chosen);  // full or just lost: ask again without it
@@ -137,6 +141,7 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
 }
 
 void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
+  std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;  // cancelled meanwhile
   Waiting& waiting = found->second;

@@ -16,6 +16,11 @@ namespace gearbox::link {
 class JsonWriter {
  public:
   JsonWriter() : text_(1, '{') {}
+  /// Room for `bytes` from the start: nothing is left behind in memory that was outgrown.
+  explicit JsonWriter(std::size_t bytes) {
+    text_.reserve(bytes);
+    text_ += '{';
+  }
 
   JsonWriter& add(std::string_view member, std::string_view text);
   JsonWriter& add(std::string_view member, const char* text) { return add(member, std::string_view(text)); }

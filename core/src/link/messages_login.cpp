@@ -47,7 +47,9 @@ Outcome<void> from_json(std::string_view text, HelloOk& into) {
 }
 
 std::string to_json(const Enrol& m) {
-  return JsonWriter()
+  constexpr std::size_t kEscaped = 6;  // bytes that one may become
+  const std::size_t texts = m.user.size() + m.password.size() + m.device.size() + m.signature.size();
+  return JsonWriter(kWordBytes + kEscaped * texts)  // the password lies in this one text only, which can be wiped
       .add("user", m.user)
       .add("password", m.password)
       .add("device", m.device)

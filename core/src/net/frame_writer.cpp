@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "gearbox/link/keys.hpp"
 #include "net/buffers.hpp"
 
 namespace gearbox::net {
@@ -33,10 +34,24 @@ class WholeFrame {
   bool whole_ = false;
 };
 
+/// An enrolment's JSON holds a password: it is wiped however the write ends.
+class WipedAfterwards {
+ public:
+  explicit WipedAfterwards(std::string& text) : text_(text) {}
+  ~WipedAfterwards() { link::wipe(std::as_writable_bytes(std::span(text_))); }
+  WipedAfterwards(const WipedAfterwards&) = delete;
+  WipedAfterwards& operator=(const WipedAfterwards&) = delete;
+
+ private:
+  std::string& text_;
+};
+
 }  // namespace
 
 asio::awaitable<Outcome<void>> FrameWriter::write(wire::FrameHeader header, std::string json, ByteView payload,
                                                   Instant deadline) {
+  std::optional<WipedAfterwards> wiped;
+  if (header.type == wire::FrameType::enrol) wiped.emplace(json);
   if (json.size() > wire::kMaxJsonBytes || payload.size() > wire::kMaxPayloadBytes) {
     co_return Error{Errc::frame_too_large, "a frame of " + std::to_string(json.size()) + " bytes of JSON and " +
                                                std::to_string(payload.size()) + " of payload is not sent"};

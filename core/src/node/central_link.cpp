@@ -56,6 +56,11 @@ void CentralLink::stop() {
   if (stream_) stream_->close();
 }
 
+void CentralLink::join() {
+  dialler_.stop();
+  dialler_.join();
+}
+
 asio::awaitable<void> CentralLink::run(std::shared_ptr<CentralLink> self) {
   milliseconds pause = kShortestPause;
   while (!self->stopped_) {
@@ -150,18 +155,29 @@ void CentralLink::learn(const wire::ReportOk& answer) {
   for (const std::string& hex : answer.revoked) {
     if (Outcome<PublicKey> key = public_key_from(hex)) revoked_.insert(key.value());
   }
+  setup_.learned();
+}
+
+std::int64_t CentralLink::central_now_ms() const {
+  return central_unix_ms_ + std::chrono::duration_cast<milliseconds>(Clock::now() - learned_).count();
 }
 
 Outcome<wire::Ticket> CentralLink::check(std::string_view ticket, const PublicKey& device) const {
+  if (ticket_keys_.empty()) return Error{Errc::overloaded, "this node has just started and not heard from central yet"};
   link::TicketCheck against;
   against.keys = &ticket_keys_;
   against.node = to_text(setup_.keys.public_key);
   against.device = device;
-  against.central_unix_ms =
-      central_unix_ms_ + std::chrono::duration_cast<milliseconds>(Clock::now() - learned_).count();
+  against.central_unix_ms = central_now_ms();
   BOOST_OUTCOME_TRY(auto checked, link::check_ticket(ticket, against));
-  if (revoked_.contains(device)) return Error{Errc::not_allowed, "this device's key was revoked"};
+  BOOST_OUTCOME_TRY(still_good(checked, device));
   return checked;
+}
+
+Outcome<void> CentralLink::still_good(const wire::Ticket& ticket, const PublicKey& device) const {
+  if (is_revoked(device)) return Error{Errc::not_allowed, "this device's key was revoked"};
+  if (central_now_ms() >= ticket.expires_unix_ms) return Error{Errc::expired_ticket, "ask central for a new one"};
+  return done();
 }
 
 }  // namespace gearbox::node

@@ -36,6 +36,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
     /// Finds central anew and connects; blocks up to `within`, so it is called on a thread of its own.
     std::function<Outcome<Dialled>(milliseconds within)> dial;
     std::function<wire::NodeReport()> report;
+    std::function<void()> learned;    // time, keys or revocations have come
   };
   explicit CentralLink(Setup setup);
 
@@ -43,15 +44,21 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   /// Reports now instead of at the next second: something that matters has changed.
   void hurry();
   void stop();
+  /// Waits until nobody dials any more: what `dial` refers to may go after that.
+  void join();
 
   /// Errors: bad_ticket, expired_ticket; not_allowed for a revoked device.
   Outcome<wire::Ticket> check(std::string_view ticket, const PublicKey& device) const;
+  /// Is a session that began with this ticket still allowed to begin requests? Errors: expired_ticket, not_allowed.
+  Outcome<void> still_good(const wire::Ticket& ticket, const PublicKey& device) const;
+  bool is_revoked(const PublicKey& device) const { return revoked_.contains(device); }
   bool connected() const { return connected_; }
   const std::string& last_error() const { return last_error_; }
 
  private:
   static boost::asio::awaitable<Outcome<void>> visit(std::shared_ptr<CentralLink> self);
   void learn(const wire::ReportOk& answer);
+  std::int64_t central_now_ms() const;
 
   Setup setup_;
   boost::asio::thread_pool dialler_{1};

@@ -33,7 +33,13 @@ Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_p
 Node::~Node() {
   // Coroutines that still wait hold streams and requests: they go with the io_context's queue, before what they refer
   // to.
-  if (central_) central_->stop();
+  // The store's thread calls back into the requests, and a dial into the plugins: both end first.
+  store_.reset();
+  service_.store = nullptr;
+  if (central_) {
+    central_->stop();
+    central_->join();
+  }
   for (DeviceSession* session : sessions_) session->close();
   if (device_loop_) device_loop_->stop();
   if (local_loop_) local_loop_->stop();
@@ -81,6 +87,7 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   central.keys = signing_keys_;
   central.dial = [this](milliseconds within) { return dial_central(within); };
   central.report = [this] { return report_of(facts()); };
+  central.learned = [this] { close_revoked(); };
   central_ = std::make_shared<CentralLink>(std::move(central));
   return done();
 }
@@ -102,6 +109,10 @@ void Node::fill_service() {
   };
   service_.check_ticket = [this](std::string_view ticket, const PublicKey& device) {
     return central_->check(ticket, device);
+  };
+  service_.still_good = [this](const session::Identity& identity) -> Outcome<void> {
+    if (identity.local) return done();
+    return central_->still_good(identity.ticket, identity.device);
   };
   service_.control = [this](const std::string& text) {
     return serving::answer_control(
@@ -153,8 +164,19 @@ void Node::welcome(plugin::Connection connection, DeviceSession::Door door) {
 }
 
 asio::awaitable<void> Node::attend(Node* node, std::shared_ptr<DeviceSession> session) {
+  struct Leave {  // whatever ends the coroutine: the node must not keep the pointer
+    Node* node;
+    DeviceSession* session;
+    ~Leave() { node->sessions_.erase(session); }
+  };
+  const Leave leave{node, session.get()};
   co_await DeviceSession::serve(session);
-  node->sessions_.erase(session.get());
+}
+
+void Node::close_revoked() {
+  for (DeviceSession* session : sessions_) {
+    if (!session->identity().local && central_->is_revoked(session->identity().device)) session->close();
+  }
 }
 
 Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {

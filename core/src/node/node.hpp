@@ -57,6 +57,7 @@ class Node {
   Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request);
   FactSources facts() const;
   void workers_changed();
+  void close_revoked();
   void end_workers();
 
   config::StateDir state_;

@@ -49,16 +49,16 @@ asio::awaitable<void> DeviceSession::serve(Self self) {
   Outcome<void> ended = co_await open(self);
   const bool opened = ended.has_value();
   if (opened) ended = co_await loop(self);
-  if (!ended && ended.error().code != Errc::closed) {
-    const std::string reason = escaped(describe(ended.error()));
-    if (opened) {
-      spdlog::info("session: ended peer={} user={} reason=\"{}\"", self->stream_->peer(), escaped(self->identity_.user), reason);
-    } else {
-      spdlog::warn("session: refused peer={} reason=\"{}\"", self->stream_->peer(), reason);
-    }
-  }
-  self->requests_.left(self.get());
+  if (!ended && ended.error().code != Errc::closed) self->log_end(opened, ended.error());
+  self->requests_.left(self.get(), self->joined_ ? &self->identity_.device : nullptr);
   self->stream_->close();
+}
+
+void DeviceSession::log_end(bool opened, const Error& error) {
+  // Strangers cause these lines as often as they like: a few in ten seconds tell as much.
+  if (!service_.log.allows(Clock::now())) return;
+  spdlog::info("session: {} peer={} user={} reason=\"{}\"{}", opened ? "ended" : "refused", stream_->peer(),
+               escaped(identity_.user), escaped(describe(error)), service_.log.note());
 }
 
 asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
@@ -77,8 +77,12 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
   Outcome<wire::Hello> hello = Error{Errc::bad_frame, "the first frame is no hello"};
   if (first.value().header.type == FrameType::hello) hello = wire::parse<wire::Hello>(first.value().json);
   Outcome<void> identified = hello ? self->identify(hello.value()) : Outcome<void>(hello.error());
+  if (identified && self->door_ == Door::sealed) {
+    identified = self->requests_.joined(self->identity_.device);
+    self->joined_ = identified.has_value();
+  }
   if (!identified) {
-    std::string text = wire::to_json(wire::to_message(identified.error()));
+    std::string text = wire::to_json(wire::to_message(identified.error(), retry_after_ms(identified.error())));
     co_await write(self, header_of(FrameType::error), std::move(text));
     co_return identified.error();
   }
@@ -189,6 +193,12 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
   Outcome<void> announced = submit ? self->requests_.announce(self->identity_, header, std::move(submit).value(), self)
                                    : Outcome<void>(submit.error());
   self->brings_its_bytes_ = {};
+  if (!announced && announced.error().code == Errc::expired_ticket) {
+    // Not this request's fault alone: the session ends, and the device comes back with a new ticket and the same id.
+    std::string text = wire::to_json(wire::to_message(announced.error()));
+    co_await write(self, header_of(FrameType::error), std::move(text));
+    co_return announced.error();
+  }
   if (!announced) {
     self->report(header.request, announced.error(), retry_after_ms(announced.error()));
     co_return done();
@@ -239,20 +249,21 @@ asio::awaitable<Outcome<void>> DeviceSession::read_chunk(Self self, FrameHeader 
   if (!request->ingest.is_coded(place.input)) {
     Outcome<Ingest::Room> room = request->ingest.place(place.input, place.offset_in_input, header.payload_bytes);
     if (!room) co_return room.error();
-    request->reading = true;
+    request->reader = self.get();
     Outcome<void> read = co_await FrameStream::read_body(self->stream_, room.value().bytes, kBodyLimit);
-    request->reading = false;
+    if (request->reader == self.get()) request->reader = nullptr;
     if (!read) co_return read.error();
+    if (request->listener.lock() != self) co_return done();  // another connection has taken the upload over
     self->requests_.chunk(request, header.offset, room.value().bytes);
     co_return done();
   }
   Scratch scratch(header.payload_bytes);
-  request->reading = true;
+  request->reader = self.get();
   Outcome<void> read = co_await FrameStream::read_body(self->stream_, scratch.bytes(), kBodyLimit);
-  request->reading = false;
+  if (request->reader == self.get()) request->reader = nullptr;
   if (!read) co_return read.error();
   // Somebody else may have taken the upload over while we waited; then the tile is no longer the next one.
-  if (request->over || header.offset != request->upload.offset()) co_return done();
+  if (request->over || request->listener.lock() != self || header.offset != request->upload.offset()) co_return done();
   Outcome<void> decoded = request->ingest.decode(place.input, scratch.bytes());
   if (!decoded) {
     self->requests_.fail(request, decoded.error());
@@ -305,10 +316,23 @@ void DeviceSession::replaced() {
 
 void DeviceSession::finished(const RequestPtr& request) {
   if (!stream_->is_open()) return;
-  asio::co_spawn(*service_.io, write_result(shared_from_this(), request), asio::detached);
+  // A device that asks again for an answer that is on its way gets it once.
+  if (std::find(answers_.begin(), answers_.end(), request) != answers_.end()) return;
+  answers_.push_back(request);
+  if (answers_.size() == 1) asio::co_spawn(*service_.io, write_results(shared_from_this()), asio::detached);
 }
 
-asio::awaitable<void> DeviceSession::write_result(Self self, RequestPtr request) {
+asio::awaitable<void> DeviceSession::write_results(Self self) {
+  while (!self->answers_.empty()) {
+    Outcome<void> written = co_await write_result(self, self->answers_.front());
+    self->answers_.pop_front();
+    if (written) continue;
+    self->answers_.clear();
+    self->stream_->close();  // the reader notices and ends the session, which is where it is logged
+  }
+}
+
+asio::awaitable<Outcome<void>> DeviceSession::write_result(Self self, RequestPtr request) {
   // Pieces of many slabs go into frames of up to kMaxPayloadBytes. Copied: a result is small beside its upload, and the
   // slabs may be parked while a slow device reads.
   const std::uint64_t total = request->result.bytes;
@@ -347,12 +371,11 @@ asio::awaitable<void> DeviceSession::write_result(Self self, RequestPtr request)
     first = false;
     Outcome<void> written =
         co_await FrameStream::write_frame(self->stream_, header, std::move(json), payload, kWriteLimit);
-    if (!written) {
-      self->stream_->close();
-      co_return;
-    }
+    if (!written) co_return written.error();
+    self->requests_.sent(request);
   } while (sent < total);
   stop_point("node.result.sent");
+  co_return done();
 }
 
 }  // namespace gearbox::session

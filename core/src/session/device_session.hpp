@@ -5,6 +5,7 @@
 #include <boost/asio/awaitable.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,7 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   /// Serves until the connection ends. By value: the coroutine's frame keeps the session alive.
   static boost::asio::awaitable<void> serve(std::shared_ptr<DeviceSession> self);
   void close();
+  const Identity& identity() const { return identity_; }
 
   void upload_at(const RequestId& id, std::uint64_t offset) override;
   void accepted(const RequestId& id) override;
@@ -38,9 +40,11 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   static boost::asio::awaitable<Outcome<void>> read_submit(Self self, wire::FrameHeader header);
   static boost::asio::awaitable<Outcome<void>> read_chunk(Self self, wire::FrameHeader header);
   static boost::asio::awaitable<void> write(Self self, wire::FrameHeader header, std::string json);
-  static boost::asio::awaitable<void> write_result(Self self, RequestPtr request);
+  static boost::asio::awaitable<void> write_results(Self self);
+  static boost::asio::awaitable<Outcome<void>> write_result(Self self, RequestPtr request);
   Outcome<void> identify(const wire::Hello& hello);
   void answer_control(const std::string& command);
+  void log_end(bool opened, const Error& error);
   void send(wire::FrameHeader header, std::string json);
   void report(const RequestId& id, const Error& error, std::uint32_t retry_after_ms);
 
@@ -50,6 +54,8 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Door door_;
   Identity identity_;
   bool identified_ = false;
+  bool joined_ = false;             // counts among its device's connections
+  std::deque<RequestPtr> answers_;  // to be sent, one after the other; the first is under way
   RequestId brings_its_bytes_;  // while a submit that carries its upload is announced
 };
 

@@ -88,7 +88,10 @@ Outcome<void> Ingest::reserve(worker_pool::WorkerPool& pool) {
 }
 
 void Ingest::release() {
-  for (Input& input : inputs_) input.slab.reset();
+  for (Input& input : inputs_) {
+    input.slab.reset();
+    input.chain.reset();  // its scratch memory is larger than all else that is remembered of a request
+  }
   reserved_ = false;
 }
 

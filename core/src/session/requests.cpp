@@ -2,7 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -21,6 +26,14 @@ namespace {
 /// An answer waits so long for its device to acknowledge it, or to come back; a running request of a lost device as
 /// long.
 constexpr milliseconds kLinger{30'000};
+/// An upload of which no byte came for so long loses its place and its memory.
+constexpr milliseconds kStalled{30'000};
+constexpr milliseconds kSweepEvery{2'000};
+constexpr std::uint32_t kSessionsPerDevice = 8;
+/// One device has at most this part of the places for uploads, and at least one.
+constexpr std::uint32_t kPlacesShare = 8;
+/// Answers that are remembered for one device, in multiples of its limit of open requests.
+constexpr std::size_t kRememberedTimes = 2;
 /// The device is told the offset it has reached every so many bytes: what a cut can cost it.
 constexpr std::uint64_t kAcknowledgeEvery = 1ULL << 20;
 /// One device's uploads hold at most this part of the input arena (unless it is a single one).
@@ -47,11 +60,62 @@ std::uint32_t retry_after_ms(const Error& error) {
   }
 }
 
+Requests::Requests(Service& service) : service_(service) {
+  asio::co_spawn(*service_.io, sweep(alive_, this), asio::detached);
+}
+
 Requests::~Requests() {
+  *alive_ = false;
   for (auto& [key, request] : table_) {
     request->timer.cancel();
     if (request->run) request->run->cancel();
   }
+}
+
+asio::awaitable<void> Requests::sweep(std::shared_ptr<bool> alive, Requests* self) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (*alive) {
+    timer.expires_after(kSweepEvery);
+    boost::system::error_code woken;
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (*alive) self->sweep_once(Clock::now());
+  }
+}
+
+void Requests::sweep_once(Instant now) {
+  std::vector<RequestPtr> stalled;
+  for (const auto& [key, request] : table_) {
+    if (request->uploading && now - request->progress > kStalled) stalled.push_back(request);
+    if (request->over && arena_is_short()) parking_.park(request->tensors);
+  }
+  for (const RequestPtr& request : stalled) {
+    fail(request, Error{Errc::timeout, "no byte of the upload came for " + std::to_string(kStalled.count() / 1000) + " s"});
+  }
+}
+
+bool Requests::arena_is_short() const {
+  const worker_pool::WorkerPool::Memory memory = service_.pool->memory();
+  return memory.output_used > memory.output_bytes / 2;
+}
+
+Outcome<void> Requests::joined(const PublicKey& device) {
+  DeviceShare& share = devices_[device];
+  if (share.sessions >= kSessionsPerDevice) {
+    return Error{Errc::overloaded, "this device has " + std::to_string(share.sessions) + " connections, its limit"};
+  }
+  ++share.sessions;
+  return done();
+}
+
+void Requests::watch_deadline(const RequestPtr& request) {
+  request->timer.expires_at(request->deadline);
+  request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
+    const RequestPtr alive = weak.lock();
+    if (!alive || failure || alive->over) return;
+    ++counters_.expired;
+    fail(alive, Error{Errc::deadline_exceeded,
+                      "the request's time ran out while it was " + std::string(name_of(alive->upload.state()))});
+  });
 }
 
 Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
@@ -77,14 +141,7 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
   ++open_;
   ++devices_[key.device].open;
   ++counters_.announced;
-  request->timer.expires_at(request->deadline);
-  request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
-    if (const RequestPtr alive = weak.lock(); alive && !failure) {
-      ++counters_.expired;
-      fail(alive, Error{Errc::deadline_exceeded,
-                        "the request's time ran out while it was " + std::string(name_of(alive->upload.state()))});
-    }
-  });
+  watch_deadline(request);
   waiting_.push_back(request);
   admit();
   return done();
@@ -93,6 +150,7 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
 Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit) {
   if (draining_) return Error{Errc::shutting_down, "node " + service_.node + " takes no new requests"};
   if (header.request.is_nil()) return Error{Errc::bad_input, "a request needs an id of its own"};
+  BOOST_OUTCOME_TRY(service_.still_good(identity));
   const config::Snapshot config = service_.config();
   const config::LimitsConfig& limits = config->node.limits;
   if (open_ >= limits.max_requests) {
@@ -137,7 +195,8 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
   request->arrived = Clock::now();
   const milliseconds allowed = task.deadline.count() > 0 ? task.deadline : limits.default_deadline;
   // A device may ask for less time than the node's default or more, but not for ever.
-  const milliseconds wanted = header.remaining_ms == wire::kNoDeadline ? allowed : milliseconds(header.remaining_ms);
+  milliseconds wanted = header.remaining_ms == wire::kNoDeadline ? allowed : milliseconds(header.remaining_ms);
+  if (task.deadline.count() > 0) wanted = std::min(wanted, task.deadline);
   request->deadline = after(request->arrived, std::min<milliseconds>(wanted, std::chrono::hours(1)));
   return request;
 }
@@ -154,8 +213,10 @@ void Requests::admit() {
     if (uploads_ >= request->config->node.limits.max_uploads_at_once) break;
     const std::uint64_t bytes = request->ingest.plain_bytes();
     const worker_pool::WorkerPool::Memory memory = service_.pool->memory();
-    const std::uint64_t held = devices_[request->key.device].held_bytes;
-    if (held > 0 && held + bytes > memory.input_bytes / kShareOfOneDevice) {
+    DeviceShare& share = devices_[request->key.device];
+    const std::uint32_t places = std::max(1U, request->config->node.limits.max_uploads_at_once / kPlacesShare);
+    const bool too_much = share.held_bytes > 0 && share.held_bytes + bytes > memory.input_bytes / kShareOfOneDevice;
+    if (too_much || share.places >= places) {
       ++at;  // it waits for its own requests; those of others go ahead
       continue;
     }
@@ -170,8 +231,10 @@ void Requests::admit() {
       continue;
     }
     at = waiting_.erase(at);
-    devices_[request->key.device].held_bytes += bytes;
+    share.held_bytes += bytes;
+    ++share.places;
     request->uploading = true;
+    request->progress = Clock::now();
     ++uploads_;
     stop_point("node.upload.announced");
     if (request->upload.complete()) {
@@ -187,17 +250,9 @@ void Requests::admit() {
 
 void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener) {
   const auto before = request->listener.lock();
-  if (before && before != listener && request->reading) before->replaced();
+  if (before && before != listener && request->reader == before.get()) before->replaced();
   request->listener = listener;
-  if (!request->over) {
-    request->timer.expires_at(request->deadline);
-    request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
-      if (const RequestPtr alive = weak.lock(); alive && !failure) {
-        ++counters_.expired;
-        fail(alive, Error{Errc::deadline_exceeded, "the request's time ran out"});
-      }
-    });
-  }
+  if (!request->over) watch_deadline(request);
   switch (request->upload.state()) {
     case UploadState::normal:
     case UploadState::announced:
@@ -212,9 +267,10 @@ void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>
     case UploadState::done:
       listener->accepted(request->key.id);
       listener->finished(request);
+      linger(request);
       break;
     case UploadState::failed:
-      listener->failed(request->key.id, *request->error, 0);
+      listener->failed(request->key.id, *request->error, retry_after_ms(*request->error));
       break;
   }
 }
@@ -234,6 +290,7 @@ void Requests::chunk(const RequestPtr& request, std::uint64_t offset, ByteView b
     return;
   }
   counters_.wire_bytes += bytes.size();
+  request->progress = Clock::now();
   if (request->upload.complete()) {
     complete(request);
     return;
@@ -248,6 +305,7 @@ void Requests::release_upload(const RequestPtr& request) {
   if (!request->uploading) return;
   request->uploading = false;
   --uploads_;
+  --devices_[request->key.device].places;
 }
 
 void Requests::complete(const RequestPtr& request) {
@@ -270,7 +328,8 @@ void Requests::complete(const RequestPtr& request) {
   run.inputs = request->ingest.values();
   run.deadline = request->deadline;
   run.tenant = request->identity.ticket.tenant;
-  run.priority = request->announced.priority;
+  // No account says yet who may go first, so no device may say it of itself.
+  run.priority = request->identity.local ? request->announced.priority : 0;
   auto started = pipeline::Run::start(*service_.dispatcher, std::move(run),
                                       [this, weak = std::weak_ptr(request)](Outcome<pipeline::RunResult> outcome) {
                                         if (const RequestPtr alive = weak.lock()) finish(alive, std::move(outcome));
@@ -293,9 +352,10 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
   request->result.timing.queue_us = static_cast<std::uint64_t>(result.queue.count());
   request->result.timing.total_us = static_cast<std::uint64_t>(elapsed(request->arrived, request->ready).count());
   request->result.timing.steps = std::move(result.steps);
-  if (wire::to_json(request->result).size() > wire::kMaxJsonBytes) {
+  const std::size_t count = request->tensors.size();
+  if (count > wire::kMaxTensors || wire::to_json(request->result).size() > wire::kMaxJsonBytes) {
     request->tensors.clear();
-    return fail(request, Error{Errc::result_too_large, "the description of the result's tensors is over 64 KiB"});
+    return fail(request, Error{Errc::result_too_large, "the result has " + std::to_string(count) + " tensors, more than one answer may describe"});
   }
   stop_point("node.result.ready");
   ++counters_.answered;
@@ -321,9 +381,12 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (request->upload.state() != state)
     request->upload.to(state);  // a digest that does not match has made it failed already
   --open_;
-  const auto own = devices_.find(request->key.device);
-  if (request->ingest.reserved()) own->second.held_bytes -= request->ingest.plain_bytes();
-  if (--own->second.open == 0) devices_.erase(own);
+  DeviceShare& share = devices_[request->key.device];
+  if (request->ingest.reserved()) share.held_bytes -= request->ingest.plain_bytes();
+  --share.open;
+  if (request->listener.expired() || request->result.bytes <= kParkAtOnceBytes || arena_is_short()) {
+    parking_.park(request->tensors);
+  }
   keep(request);
   request->ingest.release();
   // What failed on its way in may be sent again under the same id, for example when there is room again.
@@ -331,11 +394,15 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (refused) {
     forget(request);
   } else {
+    share.remembered.push_back(request->key);
     linger(request);
+    const std::size_t most = kRememberedTimes * request->config->node.limits.max_requests_per_device;
+    if (share.remembered.size() > most) {
+      const RequestPtr oldest = table_.at(share.remembered.front());
+      forget(oldest);
+    }
   }
-  if (idle_ && open_ == 0) {
-    asio::post(*service_.io, std::exchange(idle_, nullptr));
-  }
+  check_idle();
   // Its slabs may go now, or when the store has read them; whoever waits for memory is looked at after that.
   asio::post(*service_.io, [this] { admit(); });
 }
@@ -374,17 +441,29 @@ void Requests::keep(const RequestPtr& request) {
 }
 
 void Requests::linger(const RequestPtr& request) {
-  if (request->listener.expired() || request->result.bytes <= kParkAtOnceBytes) parking_.park(request->tensors);
   request->timer.expires_after(kLinger);
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
-    if (const RequestPtr alive = weak.lock(); alive && !failure) forget(alive);
+    if (const RequestPtr alive = weak.lock(); alive && !failure && alive->over) forget(alive);
   });
 }
 
 void Requests::forget(const RequestPtr& request) {
   request->timer.cancel();
-  table_.erase(request->key);
+  if (table_.erase(request->key) == 0) return;
+  if (const auto own = devices_.find(request->key.device); own != devices_.end()) {
+    std::erase(own->second.remembered, request->key);
+    if (own->second.empty()) devices_.erase(own);
+  }
+  check_idle();
   asio::post(*service_.io, [this] { admit(); });
+}
+
+void Requests::check_idle() {
+  if (!idle_ || open_ > 0) return;
+  const bool owed = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
+    return !entry.second->error && !entry.second->listener.expired();
+  });
+  if (!owed) asio::post(*service_.io, std::exchange(idle_, nullptr));
 }
 
 void Requests::cancel(const RequestKey& key) {
@@ -401,12 +480,16 @@ void Requests::acknowledge(const RequestKey& key) {
   forget(request);
 }
 
-void Requests::left(const Listener* listener) {
+void Requests::left(const Listener* listener, const PublicKey* device) {
+  if (const auto own = device == nullptr ? devices_.end() : devices_.find(*device); own != devices_.end()) {
+    --own->second.sessions;
+    if (own->second.empty()) devices_.erase(own);
+  }
   for (auto& [key, request] : table_) {
     if (request->listener.lock().get() != listener) continue;
     request->listener.reset();
     if (request->over) {
-      if (!request->tensors.empty()) parking_.park(request->tensors);
+      parking_.park(request->tensors);
       continue;
     }
     request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
@@ -416,15 +499,13 @@ void Requests::left(const Listener* listener) {
       }
     });
   }
+  check_idle();
 }
 
 void Requests::drain(std::function<void()> idle) {
   draining_ = true;
-  if (open_ == 0) {
-    asio::post(*service_.io, std::move(idle));
-    return;
-  }
   idle_ = std::move(idle);
+  check_idle();
 }
 
 void Requests::end_all(const Error& error) {

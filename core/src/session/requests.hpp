@@ -6,6 +6,7 @@
 // wait for a device which went away.
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
@@ -56,7 +57,8 @@ struct Request {
   boost::asio::steady_timer timer;  // the deadline; later: how long the answer waits for its device
   Instant deadline{}, arrived{}, verified{}, ready{};
   std::shared_ptr<pipeline::Run> run;
-  bool reading = false;            // a chunk is being read straight into the slab
+  const Listener* reader = nullptr;  // who is reading a chunk straight into the slab
+  Instant progress{};              // when bytes came last
   bool uploading = false;          // holds one of the places for uploads
   std::uint64_t acknowledged = 0;  // offset last told to the device
 
@@ -75,7 +77,7 @@ struct RequestCounters {
 
 class Requests {
  public:
-  explicit Requests(Service& service) : service_(service) {}
+  explicit Requests(Service& service);
   ~Requests();
 
   /// A submit frame. Answers through `listener`: upload_at, or what is already known about this id.
@@ -91,11 +93,16 @@ class Requests {
   void cancel(const RequestKey& key);
   /// The device has the whole answer.
   void acknowledge(const RequestKey& key);
+  /// The answer was sent, or a piece of it: the time to acknowledge it counts from here.
+  void sent(const RequestPtr& request) { linger(request); }
+  /// A session of `device` begins. Errors: overloaded when it has too many already. Each success is followed by left().
+  Outcome<void> joined(const PublicKey& device);
   /// The session ended: its requests linger for a while, then are cancelled and forgotten.
-  void left(const Listener* listener);
+  void left(const Listener* listener, const PublicKey* device);
   void fail(const RequestPtr& request, Error error);
 
-  /// No new ones from here on. `idle` is called once, when no request is open.
+  /// No new ones from here on. `idle` is called once, when no request is open and no connected device still has an answer to
+  /// acknowledge.
   void drain(std::function<void()> idle);
   /// Ends all that is open with `error`.
   void end_all(const Error& error);
@@ -115,15 +122,25 @@ class Requests {
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);
   void forget(const RequestPtr& request);
+  void watch_deadline(const RequestPtr& request);
+  void check_idle();
+  static boost::asio::awaitable<void> sweep(std::shared_ptr<bool> alive, Requests* self);
+  void sweep_once(Instant now);
+  bool arena_is_short() const;
   void release_upload(const RequestPtr& request);
 
   Service& service_;
   std::unordered_map<RequestKey, RequestPtr, RequestKeyHash> table_;
+  /// What one device has of the node; every part is bounded, so that it cannot crowd out others.
   struct DeviceShare {
-    std::uint32_t open = 0;            // requests
-    std::uint64_t held_bytes = 0;      // of the input arena
+    std::uint32_t sessions = 0;
+    std::uint32_t open = 0;               // requests
+    std::uint32_t places = 0;             // uploads under way
+    std::uint64_t held_bytes = 0;         // of the input arena
+    std::deque<RequestKey> remembered;    // answered, not acknowledged; oldest first
+    bool empty() const { return sessions == 0 && open == 0 && remembered.empty(); }
   };
-  std::map<PublicKey, DeviceShare> devices_;     // those with open requests
+  std::map<PublicKey, DeviceShare> devices_;
   std::deque<std::weak_ptr<Request>> waiting_;  // announced, without memory or a place yet
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;
@@ -132,6 +149,7 @@ class Requests {
   std::function<void()> idle_;
   bool draining_ = false;
   bool admitting_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // false: the sweeper's coroutine outlived us
 };
 
 /// How long a sender should wait before it tries again after `error`; 0 when trying again will not help.

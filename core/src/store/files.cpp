@@ -56,7 +56,7 @@ Outcome<void> write_whole(const std::filesystem::path& file, const std::vector<B
 }
 
 Outcome<void> remove_file(const std::filesystem::path& file) {
-  if (::unlink(file.c_str()) != 0 && errno != ENOENT) return io_failure(file, errno);
+  if (::unlink(file.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) return io_failure(file, errno);
   return done();
 }
 

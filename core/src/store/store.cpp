@@ -20,7 +20,8 @@ namespace gearbox::store {
 namespace {
 
 constexpr std::size_t kQueueItems = 256;
-constexpr std::uint64_t kQueueBytes = 256ULL << 20;
+constexpr std::uint64_t kQueueBytes = 64ULL << 20;  // they lie in the node's memory until they are written
+constexpr unsigned kFolders = 256;                  // "00" to "ff": the first two digits of a request
 constexpr auto kTidyEvery = std::chrono::seconds(30);
 
 constexpr const char* kSchema = R"sql(
@@ -37,6 +38,7 @@ constexpr const char* kSchema = R"sql(
     input_file TEXT NOT NULL, output_file TEXT NOT NULL,
     UNIQUE(device, request));
   CREATE INDEX IF NOT EXISTS results_by_task ON results(task, id);
+  CREATE INDEX IF NOT EXISTS results_by_request ON results(request);
   CREATE TABLE IF NOT EXISTS clock(id INTEGER PRIMARY KEY CHECK(id = 0), running_ms INTEGER NOT NULL);
   INSERT OR IGNORE INTO clock VALUES(0, 0);
 )sql";
@@ -79,6 +81,20 @@ struct Queued {
   std::uint64_t bytes = 0;
 };
 
+/// What a write did to the files' sum.
+struct Change {
+  std::uint64_t added = 0, freed = 0;
+};
+
+bool has_damaged_index(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::filesystem::directory_iterator entries(folder, failure);
+  for (; !failure && entries != std::filesystem::directory_iterator(); entries.increment(failure)) {
+    if (entries->path().filename().string().starts_with("index.db.damaged-")) return true;
+  }
+  return static_cast<bool>(failure);  // unknown: rather keep too much
+}
+
 }  // namespace
 
 struct ResultStore::State {
@@ -87,6 +103,7 @@ struct ResultStore::State {
   sqlite::Database database;
   Instant opened = Clock::now();
   std::int64_t running_before_ms = 0;
+  bool keeps_a_damaged_index = false;
 
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable wake;
@@ -106,22 +123,33 @@ struct ResultStore::State {
 
   void work() {
     Instant next_tidy = Clock::now();
+    unsigned next_folder = 0;  // to sweep: all of them once, one at a time, so that nothing queued waits for long
+    std::uint64_t swept = 0;
     std::unique_lock lock(mutex);
     for (;;) {
-      wake.wait_until(lock, next_tidy, [&] { return stopping || !queue.empty(); });
+      const Instant until = next_folder < kFolders ? Clock::now() : next_tidy;
+      wake.wait_until(lock, until, [&] { return stopping || !queue.empty(); });
       while (!queue.empty()) {
         Queued next = std::move(queue.front());
         queue.pop_front();
         lock.unlock();
-        const Outcome<void> written = write(next.item);
+        const Outcome<Change> written = write(next.item);
         lock.lock();
         queued_bytes -= next.bytes;
-        note(written, next.bytes);
+        note(written);
         lock.unlock();
         next.written();
         lock.lock();
       }
       if (stopping) return;
+      if (next_folder < kFolders) {
+        lock.unlock();
+        sweep(next_folder, swept);
+        if (++next_folder == kFolders && swept > 0) {
+          spdlog::info("store: {} files that no record names were removed", swept);
+        }
+        lock.lock();
+      }
       if (Clock::now() >= next_tidy) {
         next_tidy = Clock::now() + kTidyEvery;
         lock.unlock();
@@ -133,10 +161,11 @@ struct ResultStore::State {
     }
   }
 
-  void note(const Outcome<void>& written, std::uint64_t bytes) {
+  void note(const Outcome<Change>& written) {
     if (written) {
       ++counters.kept;
-      counters.bytes += bytes;
+      counters.bytes += written.value().added;
+      counters.bytes -= std::min(counters.bytes, written.value().freed);
       if (!counters.last_error.empty()) spdlog::info("store: writing works again");
       counters.last_error.clear();
       return;
@@ -152,35 +181,101 @@ struct ResultStore::State {
     counters.last_error = text;
   }
 
-  Outcome<void> write(const Item& item) {
+  /// Keeps `item`: whole, or nothing of it. A request that ran again (its first answer was forgotten) replaces the row
+  /// of its earlier run and that one's files.
+  Outcome<Change> write(const Item& item) {
     const std::string request = gearbox::to_text(item.key.id);
     const std::string device = gearbox::to_text(item.key.device);
-    const std::string base = request.substr(0, 2) + "/" + device.substr(0, 16) + "-" + request;
-    std::string input_file;
-    std::string output_file;
-    if (config.keep_inputs && total(item.input_bytes) > 0) {
-      input_file = base + ".in";
-      BOOST_OUTCOME_TRY(write_whole(folder / input_file, item.input_bytes));
+    BOOST_OUTCOME_TRY(auto select, database.prepare("SELECT input_file, output_file, input_bytes + output_bytes "
+                                                    "FROM results WHERE device = ? AND request = ?"));
+    BOOST_OUTCOME_TRY(const bool again, select.first(device, request));
+    const std::string old_input = again ? select.text(0) : std::string();
+    const std::string old_output = again ? select.text(1) : std::string();
+    Change change{.added = total(item.output_bytes),
+                  .freed = again ? static_cast<std::uint64_t>(select.integer(2)) : 0};
+    select.rewind();
+
+    // Other names than the earlier run's: until the row is replaced, its files stay as they are.
+    std::string base = request.substr(0, 2) + "/" + device.substr(0, 16) + "-" + request;
+    if (old_input == base + ".in" || old_output == base + ".out") base += "-again";
+    const bool with_input = config.keep_inputs && total(item.input_bytes) > 0;
+    const std::string input_file = with_input ? base + ".in" : std::string();
+    const std::string output_file = total(item.output_bytes) > 0 ? base + ".out" : std::string();
+    const std::uint64_t input_bytes = with_input ? total(item.input_bytes) : 0;
+    change.added += input_bytes;
+
+    Outcome<void> kept = done();
+    if (with_input) kept = write_whole(folder / input_file, item.input_bytes);
+    if (kept && !output_file.empty()) kept = write_whole(folder / output_file, item.output_bytes);
+    if (kept) kept = insert(item, request, device, input_file, input_bytes, output_file);
+    if (!kept) {
+      remove_files(input_file, output_file);
+      return std::move(kept).error();
     }
-    if (total(item.output_bytes) > 0) {
-      output_file = base + ".out";
-      BOOST_OUTCOME_TRY(write_whole(folder / output_file, item.output_bytes));
-    }
-    BOOST_OUTCOME_TRY(
-        auto insert,
-        database.prepare(
-            "INSERT INTO results(request, device, user, tenant, task, node, ok, error, finished_unix_ms, kept_at_ms, "
-            "inputs, outputs, "
-            "timing, input_bytes, output_bytes, input_file, output_file) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
-            "ON CONFLICT(device, request) DO NOTHING"));
+    remove_files(old_input, old_output);
+    return change;
+  }
+
+  Outcome<void> insert(const Item& item, const std::string& request, const std::string& device,
+                       const std::string& input_file, std::uint64_t input_bytes, const std::string& output_file) {
+    // Replaced, not updated: the row gets a new id, by which lists and tidy() know what is newest.
+    BOOST_OUTCOME_TRY(auto statement,
+                      database.prepare("INSERT OR REPLACE INTO results(request, device, user, tenant, task, node, ok, "
+                                       "error, finished_unix_ms, kept_at_ms, inputs, outputs, timing, input_bytes, "
+                                       "output_bytes, input_file, output_file) "
+                                       "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
     const auto wall =
         std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-    const std::int64_t kept_bytes = input_file.empty() ? 0 : static_cast<std::int64_t>(total(item.input_bytes));
-    BOOST_OUTCOME_TRY(insert.first(request, device, item.user, std::int64_t{item.tenant}, item.task, item.node,
-                                   std::int64_t{item.ok}, item.error, std::int64_t{wall}, running_ms(),
-                                   to_text(item.inputs), to_text(item.outputs), to_text(item.timing), kept_bytes,
-                                   static_cast<std::int64_t>(total(item.output_bytes)), input_file, output_file));
+    BOOST_OUTCOME_TRY(statement.first(request, device, item.user, std::int64_t{item.tenant}, item.task, item.node,
+                                      std::int64_t{item.ok}, item.error, std::int64_t{wall}, running_ms(),
+                                      to_text(item.inputs), to_text(item.outputs), to_text(item.timing),
+                                      static_cast<std::int64_t>(input_bytes),
+                                      static_cast<std::int64_t>(total(item.output_bytes)), input_file, output_file));
     return done();
+  }
+
+  /// Empty names are skipped. What cannot be removed now, the next start's sweep finds.
+  void remove_files(const std::string& input_file, const std::string& output_file) {
+    for (const std::string* name : {&input_file, &output_file}) {
+      if (name->empty()) continue;
+      if (const Outcome<void> removed = remove_file(folder / *name); !removed) {
+        spdlog::debug("store: {}", escaped(describe(removed.error())));
+      }
+    }
+  }
+
+  /// Removes half-written files, and files that no row names: what a power cut leaves between file and row.
+  void sweep(unsigned number, std::uint64_t& removed) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const std::string name{kDigits[number / 16], kDigits[number % 16]};
+    std::error_code failure;
+    std::filesystem::directory_iterator entries(folder / name, failure);
+    for (; !failure && entries != std::filesystem::directory_iterator(); entries.increment(failure)) {
+      const Outcome<bool> wanted = is_wanted(name, entries->path().filename().string());
+      Outcome<void> gone = wanted ? done() : Outcome<void>(wanted.error());
+      if (wanted && !wanted.value()) {
+        gone = remove_file(entries->path());
+        if (gone) ++removed;
+      }
+      if (!gone) return spdlog::warn("store: sweeping {} ended: {}", name, escaped(describe(gone.error())));
+    }
+    if (failure && failure != std::errc::no_such_file_or_directory && failure != std::errc::not_a_directory) {
+      spdlog::warn("store: sweeping {} ended: {}", name, failure.message());
+    }
+  }
+
+  /// False for what this store has made and no longer knows; whatever else lies there is not its to remove.
+  Outcome<bool> is_wanted(const std::string& in_folder, const std::string& name) {
+    if (name.ends_with(".in.part") || name.ends_with(".out.part")) return false;
+    if (!name.ends_with(".in") && !name.ends_with(".out")) return true;
+    const std::size_t dash = name.find('-');
+    // A damaged index that was set aside names files of its own; they stay for as long as somebody keeps it.
+    if (keeps_a_damaged_index || dash == std::string::npos) return true;
+    BOOST_OUTCOME_TRY(auto select,
+                      database.prepare("SELECT 1 FROM results WHERE request = ?1 AND (input_file = ?2 OR output_file = "
+                                       "?2)"));
+    BOOST_OUTCOME_TRY(const bool named, select.first(name.substr(dash + 1, 32), in_folder + "/" + name));
+    return named;
   }
 
   /// Removes the oldest while they are too old or all together too large; returns how many. Keeps the clock.
@@ -257,6 +352,7 @@ Outcome<std::unique_ptr<ResultStore>> ResultStore::open(const std::filesystem::p
   BOOST_OUTCOME_TRY(clock.first());
   state->running_before_ms = clock.integer(0);
   clock.rewind();
+  state->keeps_a_damaged_index = has_damaged_index(folder);
   return std::unique_ptr<ResultStore>(new ResultStore(std::move(state)));
 }
 
@@ -271,7 +367,10 @@ void ResultStore::put(Item item, std::function<void()> written) {
       return;
     }
     ++state_->counters.dropped;
-    state_->complain(Error{Errc::overloaded, "the disk is slower than the requests"});
+    state_->complain(bytes > kQueueBytes
+                         ? Error{Errc::too_large, std::to_string(bytes >> 20) + " MiB of one request; at most " +
+                                                      std::to_string(kQueueBytes >> 20) + " MiB can wait for the disk"}
+                         : Error{Errc::overloaded, "the disk is slower than the requests"});
   }
   written();
 }

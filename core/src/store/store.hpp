@@ -1,8 +1,9 @@
 // store.hpp: raw inputs and results of finished requests, kept on the node: an index in SQLite, the bytes in files.
 //
 // Keeping is best effort and never on a request's path: one thread of its own does all disk work behind a bounded
-// queue; when the queue is full or the disk is, the record is dropped, counted and said in the status (the answer to
-// the device is not affected). What "acknowledged" promises is the journal's business, not this one's.
+// queue (256 records, 64 MiB); when the queue is full or the disk is, the record is dropped, counted and said in the
+// status (the answer to the device is not affected). There is no journal: an accepted request survives only while the
+// node lives. After a restart its device sends it again.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ struct Counters {
 
 class ResultStore {
  public:
-  /// Opens or makes the index. A damaged one is set aside as index.db.damaged-N (logged), and a new one begins.
+  /// Opens or makes the index. A damaged one is set aside as index.db.damaged-N (logged), and a new one begins. Files
+  /// that no row names (a power cut leaves them) are removed in the background, once, unless a damaged index lies there.
   /// Errors: io_error, no_space.
   static Outcome<std::unique_ptr<ResultStore>> open(const std::filesystem::path& folder,
                                                     const config::StoreConfig& config);

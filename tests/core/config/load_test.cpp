@@ -110,6 +110,17 @@ text = "x"
   EXPECT_EQ(std::get<std::string>(options.at("text")), "x");
 }
 
+TEST_F(ConfigFolder, AWildcardIsGoodWithAnAddressToDial) {
+  for (const char* lines :
+       {"[node]\nlisten = \"tcp://0.0.0.0:7601\"\nadvertise = \"tcp://barn.example:7601\"\n",
+        "[node]\nlisten = \"tcp://[::]:7601\"\nadvertise = \"tcp://[2001:db8::1]:7601\"\n",
+        "[node]\nlisten = \"tcp://[::1]:7601\"\n", "[node]\nlisten = \"tcp://10.0.0.0:7601\"\n",
+        "[node]\nenabled = false\nlisten = \"tcp://0.0.0.0:7601\"\n", "[central]\nlisten = \"tcp://0.0.0.0:7600\"\n"}) {
+    write("gearbox.toml", std::string(kMain) + lines);
+    EXPECT_EQ(faults(), "") << lines;
+  }
+}
+
 struct BadMain {
   const char* name;
   const char* lines;   // appended to a main file that loads
@@ -138,6 +149,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadMain{"NegativePort", "[node]\nlisten = \"tcp://127.0.0.1:-1\"\n", "has a port that is no number"},
         BadMain{"NoPort", "[node]\nlisten = \"tcp://127.0.0.1\"\n", "has no port"},
         BadMain{"DialPortZero", "[node]\nadvertise = \"tcp://127.0.0.1:0\"\n", "port 0 is out of range (1 to 65535)"},
+        BadMain{"WildcardWithoutAdvertise", "[node]\nlisten = \"tcp://0.0.0.0:7601\"\n",
+                "node.listen: 'tcp://0.0.0.0:7601' is every address of this host, and no device can dial that: add "
+                "advertise = \"tcp://HOST:7601\""},
+        BadMain{"WildcardOfIpv6", "[node]\nlisten = \"tcp://[::]:0\"\n", "advertise = \"tcp://HOST:PORT\""},
+        BadMain{"WildcardSpelledOut", "[node]\nlisten = \"tcp://[0:0::0]:1\"\n", "advertise = \"tcp://HOST:1\""},
+        BadMain{"WildcardMapped", "[node]\nlisten = \"tcp://[::ffff:0.0.0.0]:1\"\n", "no device can dial that"},
+        BadMain{"WildcardInShort", "[node]\nlisten = \"tcp://0:1\"\n", "no device can dial that"},
+        BadMain{"DeadlineOverAnHour", "[node.limits]\ndefault_deadline_ms = 3600001\n",
+                "node.limits.default_deadline_ms: 3600001 is out of range (1 to 3600000)"},
         BadMain{"NoUrl", "[node]\nlisten = \"127.0.0.1:1\"\n", "is no URL"},
         BadMain{"BareIpv6", "[node]\nlisten = \"tcp://::1:5\"\n", "outside of brackets"},
         BadMain{"WrongType", "[node]\nspin_us = \"20\"\n",
@@ -158,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadMain{"BadModelName", "[[worker]]\nmodel = \"../../etc/passwd\"\nenv = \"py\"\n", "is no name"},
         BadMain{"BadDevice", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"gpu\"\n",
                 "is no list of devices"},
-        BadMain{"UploadOverArena", "[node.limits]\nmax_upload_mb = 300\n", "must fit into input_arena_mb (256)"},
+        BadMain{"UploadOverArena", "[node.limits]\nmax_upload_mb = 300\n",
+                "max_upload_mb (300) may be half of input_arena_mb (256) at most"},
         BadMain{"ShortKey", "[node]\ncentral_key = \"00ff\"\n", "expected 64 hexadecimal digits"},
         BadMain{"EnvWithoutPython", "[env.other]\n", "env.other: 'python' is missing"},
         BadMain{"PluginKey", "[plugins]\nfoldr = \"x\"\n", "plugins.foldr: unknown key"},
@@ -220,6 +241,19 @@ TEST_F(ConfigFolder, RefusesAModelWhoseGrantDoesNotFitIntoTheOutputArena) {
   write("models/detect/model.toml", std::string("max_output_kb = 1025\n") + kDetect);
   EXPECT_THAT(faults(),
               HasSubstr("max_output_kb of detect 1 (1025) does not fit into node.limits.output_arena_mb (1)"));
+}
+
+TEST_F(ConfigFolder, CountsWhatAGrantTakesBesidesTheOutputs) {
+  write("gearbox.toml", std::string(kMain) + "[node.limits]\noutput_arena_mb = 1\n");
+  write("models/detect/model.toml", std::string("max_output_kb = 1024\n") + kDetect);
+  EXPECT_THAT(faults(), HasSubstr("max_output_kb of detect 1 (1024) does not fit"));
+}
+
+TEST_F(ConfigFolder, RefusesMoreWorkersThanANodeMayHave) {
+  std::string workers;
+  for (int i = 0; i < 16; ++i) workers += "[[worker]]\nmodel = \"detect\"\nenv = \"onnx\"\ncount = 64\n";
+  write("gearbox.toml", std::string(kMain) + workers);
+  EXPECT_THAT(faults(), HasSubstr("a node has 1024 workers at most; with this table it would be 1025"));
 }
 
 TEST_F(ConfigFolder, TheDigestChangesWithEachFileAndOnlyThen) {

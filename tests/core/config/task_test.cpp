@@ -69,6 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadTask{"OtherName", "summary", "name = \"other\"\nsummary",
                 "'other' must be the file's name without .toml, 'read-text'"},
         BadTask{"NegativeDeadline", "summary", "deadline_ms = -1\nsummary", "-1 is out of range"},
+        BadTask{"DeadlineOverAnHour", "summary", "deadline_ms = 3600001\nsummary",
+                "deadline_ms: 3600001 is out of range (0 to 3600000)"},
         BadTask{"UnknownKeyOfAStep", "for_each", "foreach", "step[1].foreach: unknown key; did you mean 'for_each'?"}),
     [](const auto& one) { return std::string(one.param.name); });
 

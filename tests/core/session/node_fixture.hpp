@@ -142,6 +142,10 @@ class NodeFixture : public ::testing::Test {
       BOOST_OUTCOME_TRY(auto made, codec::ZstdCodec::create({}));
       return std::shared_ptr<plugin::Codec>(std::move(made));
     };
+    service_.still_good = [this](const Identity&) -> Outcome<void> {
+      if (expired_) return Error{Errc::expired_ticket, "ask central for a new one"};
+      return done();
+    };
     service_.control = [](const std::string& command) -> Outcome<std::string> { return "{\"heard\":" + command + "}"; };
     requests_ = std::make_unique<Requests>(service_);
     pool_->on_change([this] {
@@ -276,6 +280,7 @@ class NodeFixture : public ::testing::Test {
   }
 
   testing::TempDir folder_;
+  bool expired_ = false;   // every ticket
   config::Config config_;
   config::Snapshot snapshot_;
   asio::io_context io_;

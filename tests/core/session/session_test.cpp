@@ -127,6 +127,33 @@ TEST_F(Session, ASmallAnswerDoesNotHoldTheWorkersArenaUntilItIsAcknowledged) {
   EXPECT_TRUE(until([&] { return pool_->memory().output_used == 0; }));
 }
 
+TEST_F(Session, WhileItDrainsWaitsForAnswersToBeAcknowledged) {
+  start({"echo"});
+  const DevicePtr device = log_in();
+  ASSERT_EQ(ask(device, "echo", some_bytes(100), id_of(1)).header.type, FrameType::result);
+  bool idle = false;
+  requests_->drain([&] { idle = true; });
+  send(device, FrameType::ping, {}, {});
+  ASSERT_EQ(next(device).header.type, FrameType::pong);
+  EXPECT_FALSE(idle) << "the device may not have the answer yet";
+  send(device, FrameType::result_ack, id_of(1), {});
+  EXPECT_TRUE(until([&] { return idle; }));
+}
+
+TEST_F(Session, RemembersABoundedNumberOfAnswersForEachDevice) {
+  config_.node.limits.max_requests_per_device = 2;
+  start({"echo"});
+  const DevicePtr device = log_in();
+  for (unsigned char i = 1; i <= 6; ++i) {
+    ASSERT_EQ(ask(device, "echo", some_bytes(100, i), id_of(i)).header.type, FrameType::result);
+  }
+  const std::uint64_t before = calls();
+  EXPECT_EQ(ask(device, "echo", some_bytes(100, 6), id_of(6)).header.type, FrameType::result);
+  EXPECT_EQ(calls(), before) << "one of the last four is remembered";
+  EXPECT_EQ(ask(device, "echo", some_bytes(100, 1), id_of(1)).header.type, FrameType::result);
+  EXPECT_EQ(calls(), before + 1) << "the oldest was forgotten";
+}
+
 TEST_F(Session, LimitsTheOpenRequestsOfOneDevice) {
   config_.node.limits.max_requests_per_device = 2;
   start({"hang", "echo"});
@@ -239,6 +266,22 @@ TEST_F(Session, RefusesATicketThatIsNotGood) {
   ASSERT_EQ(next(device).header.type, FrameType::hello_ok);
   EXPECT_EQ(ask(device, "echo", some_bytes(10), id_of(1)).header.type, FrameType::result);
   EXPECT_EQ(error_of(ask(device, "hang", some_bytes(10), id_of(2))).code, Errc::not_allowed);
+  // A device that opens one connection after the other takes places from nobody else.
+  std::vector<DevicePtr> more;
+  for (int i = 1; i < 8; ++i) {
+    more.push_back(talk("good", false));
+    ASSERT_EQ(next(more.back()).header.type, FrameType::hello_ok) << i;
+  }
+  EXPECT_EQ(error_of(next(talk("good", false))).code, Errc::overloaded);
+  more.front()->stream->close();
+  EXPECT_TRUE(until([&] {
+    const DevicePtr again = talk("good", false);
+    return next(again).header.type == FrameType::hello_ok;
+  }));
+  // An expired ticket ends the session at its next request.
+  expired_ = true;
+  EXPECT_EQ(error_of(ask(more.back(), "echo", some_bytes(10), id_of(3))).code, Errc::expired_ticket);
+  EXPECT_TRUE(until([&] { return more.back()->ended; }));
   send(device, FrameType::control, {}, "{\"command\":\"status\"}");
   EXPECT_TRUE(until([&] { return device->ended; })) << "control frames are for this host only";
 }

@@ -134,6 +134,25 @@ TEST_F(Upload, OfOneDeviceLeavesRoomForOthersAndForCalls) {
   EXPECT_EQ(ask(device, "echo", some_bytes(100), id_of(3)).header.type, FrameType::result);
 }
 
+TEST_F(Upload, PlacesAreSharedAmongDevices) {
+  config_.node.limits.max_uploads_at_once = 16;  // 2 for each device
+  start({"echo"});
+  const DevicePtr device = log_in();
+  const Bytes bytes = some_bytes(1000);
+  for (unsigned char i = 1; i <= 2; ++i) ASSERT_EQ(announce(device, submit_of("echo", bytes), id_of(i)), 0U);
+  send(device, FrameType::submit, id_of(3), submit_of("echo", bytes));
+  send(device, FrameType::ping, {}, {});
+  EXPECT_EQ(next(device).header.type, FrameType::pong) << "a third place for one device";
+  chunk(device, id_of(1), bytes, 0, bytes.size());
+  bool admitted = false;
+  EXPECT_TRUE(until([&] {
+    for (const wire::Frame& frame : device->inbox) {
+      admitted = admitted || (frame.header.type == FrameType::upload_at && frame.header.request == id_of(3));
+    }
+    return admitted;
+  }));
+}
+
 TEST_F(Upload, OfACutPictureIsRefusedWithoutAskingTheModel) {
   start({"echo"});
   const DevicePtr device = log_in();

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <thread>
 
 #include "support/temp_dir.hpp"
 
@@ -64,6 +65,15 @@ std::string content(const std::filesystem::path& file) {
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const auto ending = entry.path().extension();
+    if (ending == ".in" || ending == ".out" || ending == ".part") ++files;
+  }
+  return files;
 }
 
 TEST(ResultStore, KeepsInputAndResultWhereAnotherProcessFindsThem) {
@@ -134,12 +144,130 @@ TEST(ResultStore, RemovesTheOldestWhenThereIsTooMuch) {
   ASSERT_TRUE(rows);
   ASSERT_EQ(rows.value().size(), 2U);
   EXPECT_EQ(rows.value().back().request.substr(0, 2), "04");
-  std::size_t files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
-    const auto ending = entry.path().extension();
-    if (ending == ".in" || ending == ".out") ++files;
+  EXPECT_EQ(files_in(folder.path()), 4U);
+}
+
+TEST(ResultStore, ARequestThatRanAgainReplacesItsEarlierRun) {
+  const TempDir folder;
+  Written written;
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  const std::string none;
+  store.value()->put(item(1, "first in", "first out"), written.one());
+  store.value()->put(item(2, "other", "other"), written.one());
+  store.value()->put(item(1, "second in", "second out!"), written.one());
+  ASSERT_TRUE(written.wait_for(3));
+  auto rows = list(folder.path(), "", 10);
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows.value().size(), 2U);
+  EXPECT_EQ(rows.value()[0].request.substr(0, 2), "01");  // newest again
+  EXPECT_EQ(content(rows.value()[0].input_file), "second in");
+  EXPECT_EQ(content(rows.value()[0].output_file), "second out!");
+  EXPECT_EQ(files_in(folder.path()), 4U);
+  EXPECT_EQ(store.value()->counters().bytes, 9U + 11U + 10U);
+
+  Item failed = item(1, none, none);  // a third run that ends without anything to keep
+  failed.ok = false;
+  store.value()->put(std::move(failed), written.one());
+  ASSERT_TRUE(written.wait_for(4));
+  const auto row = find(folder.path(), "0100");
+  ASSERT_TRUE(row) << describe(row.error());
+  EXPECT_FALSE(row.value().ok);
+  EXPECT_TRUE(row.value().input_file.empty());
+  EXPECT_EQ(files_in(folder.path()), 2U);
+  EXPECT_EQ(store.value()->counters().bytes, 10U);
+}
+
+TEST(ResultStore, AFailedWriteLeavesNoFilesAndTheEarlierRunWhole) {
+  const TempDir folder;
+  Written written;
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  store.value()->put(item(1, "first in", "first out"), written.one());
+  ASSERT_TRUE(written.wait_for(1));
+  const auto row = find(folder.path(), "0100");
+  ASSERT_TRUE(row);
+  // The input can be written, the result cannot: a folder has its name.
+  std::string again = row.value().output_file.string();
+  again.insert(again.rfind(".out"), "-again");
+  std::filesystem::create_directories(std::filesystem::path(again) / "in the way");
+  store.value()->put(item(1, "second in", "second out"), written.one());
+  ASSERT_TRUE(written.wait_for(2));
+  EXPECT_EQ(store.value()->counters().dropped, 1U);
+  std::filesystem::remove_all(again);
+  EXPECT_EQ(files_in(folder.path()), 2U);
+  const auto still = find(folder.path(), "0100");
+  ASSERT_TRUE(still);
+  EXPECT_EQ(content(still.value().input_file), "first in");
+  EXPECT_EQ(content(still.value().output_file), "first out");
+}
+
+TEST(ResultStore, SweepsWhatAPowerCutLeftAndNothingElse) {
+  const TempDir folder;
+  const std::string id = std::string("ab") + std::string(30, '0');
+  {
+    auto store = ResultStore::open(folder.path(), {});
+    ASSERT_TRUE(store);
+    Written written;
+    store.value()->put(item(0xAB, "in", "out"), written.one());
+    ASSERT_TRUE(written.wait_for(1));
   }
-  EXPECT_EQ(files, 4U);
+  const auto ab = folder.path() / "ab";
+  const std::string device = "0700000000000000-";
+  for (const std::string& name : {device + "ab11" + std::string(28, '0') + ".in", device + id + "-again.out",
+                                  device + id + ".in.part", device + "ab12" + std::string(28, '0') + ".out.part"}) {
+    std::ofstream(ab / name) << "left over";
+  }
+  std::ofstream(ab / "notes.txt") << "somebody's";
+  ASSERT_EQ(files_in(folder.path()), 6U);
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  const Instant give_up = Clock::now() + seconds(20);
+  while (files_in(folder.path()) != 2 && Clock::now() < give_up) std::this_thread::yield();
+  store.value().reset();
+  EXPECT_EQ(files_in(folder.path()), 2U);
+  EXPECT_TRUE(std::filesystem::exists(ab / "notes.txt"));
+  const auto row = find(folder.path(), "ab00");
+  ASSERT_TRUE(row);
+  EXPECT_EQ(content(row.value().input_file), "in");
+  EXPECT_EQ(content(row.value().output_file), "out");
+}
+
+TEST(ResultStore, DropsAndCountsWhatThe64MiBQueueCannotHold) {
+  const TempDir folder;
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  std::mutex gate;
+  gate.lock();
+  std::atomic<bool> at_gate{false};
+  store.value()->put(item(1, "a", "b"), [&] {
+    at_gate = true;
+    const std::lock_guard wait(gate);  // the disk's thread stands still here
+  });
+  const Instant give_up = Clock::now() + seconds(20);
+  while (!at_gate && Clock::now() < give_up) std::this_thread::yield();
+  ASSERT_TRUE(at_gate);
+  const std::string mib(1 << 20, 'x');
+  const auto of_mib = [&](unsigned char number, std::size_t count) {
+    Item out = item(number, "", "");
+    out.input_bytes.assign(count, view_of(mib));
+    return out;
+  };
+  Written written;
+  store.value()->put(of_mib(2, 65), written.one());  // alone too much
+  EXPECT_EQ(store.value()->counters().dropped, 1U);
+  EXPECT_NE(store.value()->counters().last_error.find("too_large"), std::string::npos);
+  store.value()->put(of_mib(3, 40), written.one());
+  EXPECT_EQ(store.value()->counters().dropped, 1U);
+  store.value()->put(of_mib(4, 25), written.one());  // 65 MiB with the one before
+  EXPECT_EQ(store.value()->counters().dropped, 2U);
+  ASSERT_TRUE(written.wait_for(2));  // told at once: their memory is free again
+  gate.unlock();
+  ASSERT_TRUE(written.wait_for(3));
+  store.value().reset();
+  const auto rows = list(folder.path(), "", 10);
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows.value().size(), 2U);
 }
 
 class DamagedStore : public ::testing::TestWithParam<std::string> {};
@@ -171,6 +299,17 @@ TEST_P(DamagedStore, IsSetAsideAndANewOneBegins) {
   store.value()->put(item(2, "in", "out"), written.one());
   ASSERT_TRUE(written.wait_for(1));
   EXPECT_EQ(store.value()->counters().kept, 1U);
+  store.value().reset();
+  // The set-aside index names files: they stay with it, over the next start too. "ff" is the last folder to be swept.
+  std::filesystem::create_directories(folder.path() / "ff");
+  const auto last = folder.path() / "ff" / "0700000000000000-ff.in.part";
+  std::ofstream(last) << "left over";
+  store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  const Instant give_up = Clock::now() + seconds(20);
+  while (std::filesystem::exists(last) && Clock::now() < give_up) std::this_thread::yield();
+  EXPECT_FALSE(std::filesystem::exists(last));
+  EXPECT_EQ(files_in(folder.path()), 4U);
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, DamagedStore, ::testing::Values("zeros", "cut", "text"));
 

@@ -37,6 +37,29 @@ TEST_F(PoolFixture, AWorkerKilledInACallEndsItsCallsAndIsReplaced) {
   EXPECT_EQ(pool_->memory().input_used, 0U);
 }
 
+TEST_F(PoolFixture, OnlyTheCallThatAWorkerHadBegunIsSuspected) {
+  record().prefetch = 9;
+  ASSERT_TRUE(create(1, {"--do", "die"}));
+  ASSERT_TRUE(all_ready(1));
+  // Seen by the worker at once; it takes eight of them, and dies in the first.
+  const int pid = pool_->workers()[0].pid;
+  ::kill(pid, SIGSTOP);
+  std::vector<bool> begun(10);
+  std::size_t heard = 0;
+  for (std::size_t i = 0; i < begun.size(); ++i) {
+    ASSERT_TRUE(pool_->call(first(), spec_with(64), [&, i](const CallAnswer& answer) {
+      EXPECT_FALSE(answer.outputs);
+      begun[i] = answer.begun;
+      ++heard;
+    }));
+  }
+  ::kill(pid, SIGCONT);
+  ASSERT_TRUE(until([&] { return heard == begun.size(); }));
+  std::vector<bool> expected(10, true);
+  expected[8] = expected[9] = false;
+  EXPECT_EQ(begun, expected);
+}
+
 TEST_F(PoolFixture, AWorkerThatDiesInEachCallIsReplacedEachTime) {
   ASSERT_TRUE(create(1, {"--do", "die"}));
   for (int i = 0; i < 8; ++i) {
@@ -58,7 +81,7 @@ TEST_F(PoolFixture, SlabsOfAKilledCallAreKeptUntilTheProcessIsGone) {
     held = pool_->workers()[0].pid != 0 ? pool_->memory().output_used : 1;
   }));
   ASSERT_TRUE(until([&] { return got.has_value(); }));
-  EXPECT_EQ(got->outputs.error().code, Errc::bad_result);
+  EXPECT_EQ(got->outputs.error().code, Errc::bad_result) << describe(got->outputs.error());
   EXPECT_GT(held, 0U);
   ASSERT_TRUE(all_ready(1));
   EXPECT_EQ(pool_->memory().output_used, 0U);
