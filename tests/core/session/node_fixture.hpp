@@ -235,6 +235,13 @@ class NodeFixture : public ::testing::Test {
     device->inbox.pop_front();
     return frame;
   }
+  /// The next frame that is not about the progress of an upload.
+  wire::Frame next_final(const DevicePtr& device) {
+    for (;;) {
+      wire::Frame frame = next(device);
+      if (frame.header.type != wire::FrameType::accepted && frame.header.type != wire::FrameType::upload_at) return frame;
+    }
+  }
   Error error_of(const wire::Frame& frame) {
     EXPECT_EQ(frame.header.type, wire::FrameType::error) << static_cast<int>(frame.header.type);
     auto message = wire::parse<wire::ErrorMessage>(frame.json);
@@ -268,10 +275,8 @@ class NodeFixture : public ::testing::Test {
   /// Sends inline and returns the last frame: a result or an error.
   wire::Frame ask(const DevicePtr& device, const std::string& task, ByteView bytes, RequestId id) {
     send(device, wire::FrameType::submit, id, submit_of(task, bytes), bytes, 0, wire::kInlinePayload);
-    for (;;) {
-      wire::Frame frame = next(device);
-      if (frame.header.type != wire::FrameType::accepted && frame.header.type != wire::FrameType::upload_at) return frame;
-    }
+    return next_final(device);
+  }
   }
   std::uint64_t calls() const {
     std::uint64_t sum = 0;
