@@ -277,7 +277,6 @@ class NodeFixture : public ::testing::Test {
     send(device, wire::FrameType::submit, id, submit_of(task, bytes), bytes, 0, wire::kInlinePayload);
     return next_final(device);
   }
-  }
   std::uint64_t calls() const {
     std::uint64_t sum = 0;
     for (const auto& worker : pool_->workers()) sum += worker.calls;
