@@ -3,6 +3,8 @@
 #include "interpreter.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+
+#include "gearbox/base/clock.hpp"
 
 extern char** environ;
 
@@ -38,6 +42,27 @@ std::string version_from_venv(const fs::path& python) {
   return {};
 }
 
+constexpr std::size_t kMostAnswer = 256;  // bytes; a version has about ten
+constexpr milliseconds kAnswerWait{10000};
+
+/// All that comes until the end. False: it is too long, or does not end in time.
+bool read_answer(int from, std::string& text) {
+  const Instant until = Clock::now() + kAnswerWait;
+  std::array<char, 64> buffer{};
+  while (text.size() <= kMostAnswer) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+    pollfd there{from, POLLIN, 0};
+    const int ready = left <= 0 ? 0 : ::poll(&there, 1, static_cast<int>(left));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    const ssize_t got = ::read(from, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got == 0;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return false;
+}
+
 /// Asks the interpreter itself: conda environments and plain installations have no pyvenv.cfg.
 std::string version_from_running(const fs::path& python) {
   std::array<int, 2> pipe_ends{};
@@ -56,15 +81,12 @@ std::string version_from_running(const fs::path& python) {
   ::close(pipe_ends[1]);
   std::string text;
   if (failed == 0) {
-    std::array<char, 64> buffer{};
-    ssize_t got = 0;
-    while ((got = ::read(pipe_ends[0], buffer.data(), buffer.size())) > 0 || (got < 0 && errno == EINTR)) {
-      if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
-    }
+    const bool whole = read_answer(pipe_ends[0], text);
+    if (!whole) ::kill(child, SIGKILL);  // whatever that is, it is no Python
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (status != 0) text.clear();
+    if (!whole || status != 0) text.clear();
   }
   ::close(pipe_ends[0]);
   text.erase(text.find_last_not_of("\r\n ") + 1);

@@ -45,6 +45,19 @@ py::object name_object(const std::string& name) {
   return py::reinterpret_steal<py::object>(text);
 }
 
+/// `work` looks at objects of the model's, whose every method may raise: none of that leaves here.
+/// Errors: those of `work`; bad_result.
+template <class Work>
+Outcome<void> guarded(const py::handle& helpers, const Work& work) {
+  try {
+    return work();
+  } catch (py::error_already_set& raised) {
+    return Error{Errc::bad_result, "what infer() gave cannot be read: " + describe_exception(raised, helpers).reason};
+  } catch (std::exception& thrown) {
+    return Error{Errc::bad_result, std::string("what infer() gave cannot be read: ") + thrown.what()};
+  }
+}
+
 /// May the model be asked? The last look before it is: what waited in the ring may be of no use by now.
 /// Errors: deadline_exceeded; cancelled.
 Outcome<void> still_wanted(const shm::Call& call) {
@@ -128,8 +141,8 @@ Outcome<py::object> ModelHost::build_item(const shm::Call& call) {
     }
   } catch (py::error_already_set& raised) {
     return Error{Errc::bad_input, "the inputs are no tensors: " + describe_exception(raised, helpers_).reason};
-  } catch (py::builtin_exception& raised) {
-    return Error{Errc::bad_input, raised.what()};
+  } catch (std::exception& thrown) {
+    return Error{Errc::bad_input, thrown.what()};
   }
   if (item.size() != record_.inputs.size()) {
     for (std::size_t i = 0; i < record_.inputs.size(); ++i) {
@@ -153,6 +166,8 @@ Outcome<py::object> ModelHost::probe_item() {
     return py::object(std::move(item));
   } catch (py::error_already_set& raised) {
     return describe_exception(raised, helpers_).error();
+  } catch (std::exception& thrown) {
+    return Error{Errc::model_failed, thrown.what()};
   }
 }
 
@@ -194,24 +209,28 @@ void ModelHost::infer(std::vector<Item*>& items) {
     }
     return;
   }
-  const bool list = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
-  if (!list || py::len(given) != items.size()) {
+  std::size_t count = 0;
+  Outcome<void> counted = guarded(helpers_, [&]() -> Outcome<void> {
+    const bool list = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
+    if (list) count = py::len(given);  // of a subclass: it may say or raise anything
+    if (list && count == items.size()) return done();
     const std::string what =
-        list ? "a list of " + std::to_string(py::len(given)) : std::string(Py_TYPE(given.ptr())->tp_name);
-    const Error wrong{Errc::bad_result, "infer() gave " + what + " for a batch of " + std::to_string(items.size()) +
-                                            ", not a list of as many dicts"};
-    for (Item* item : items) item->state = wrong;
-    return;
-  }
+        list ? "a list of " + std::to_string(count) : std::string(Py_TYPE(given.ptr())->tp_name);
+    return Error{Errc::bad_result, "infer() gave " + what + " for a batch of " + std::to_string(items.size()) +
+                                       ", not a list of as many dicts"};
+  });
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const py::object one =
-        py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(i)));
-    if (PyExceptionInstance_Check(one.ptr())) {
-      items[i]->state = describe_exception(py::handle(one), helpers_).error();
-    } else {
-      items[i]->state = items[i]->results.take({record_, output_names_, arrays_, helpers_}, one);
-    }
+    items[i]->state = counted ? guarded(helpers_, [&] { return take_result(given, i, *items[i]); }) : counted;
   }
+}
+
+/// The `index`-th of what infer() gave. Errors: bad_result; what an exception in its place says. May throw.
+Outcome<void> ModelHost::take_result(const py::object& given, std::size_t index, Item& item) {
+  const auto one =
+      py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(index)));
+  if (!one) throw py::error_already_set();
+  if (PyExceptionInstance_Check(one.ptr())) return describe_exception(py::handle(one), helpers_).error();
+  return item.results.take({record_, output_names_, arrays_, helpers_}, one);
 }
 
 void ModelHost::run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls) {
@@ -269,7 +288,11 @@ void ModelHost::take_back_views() {
     lent_.clear();
     return;
   }
-  helpers_.attr("collect")();  // a reference cycle is no intention to keep them
+  try {
+    helpers_.attr("collect")();  // a reference cycle is no intention to keep them
+  } catch (py::error_already_set& raised) {
+    std::fprintf(stderr, "worker_shim: gc.collect: %s\n", describe_exception(raised, helpers_).reason.c_str());
+  }
   std::size_t kept = 0;
   for (py::object& view : lent_) {
     if (free(view)) continue;

@@ -55,6 +55,7 @@ class ModelHost {
   pybind11::object objects_from(const shm::InputTensor& tensor);
   Outcome<pybind11::object> probe_item();
   void infer(std::vector<Item*>& items);
+  Outcome<void> take_result(const pybind11::object& given, std::size_t index, Item& item);
   void answer(shm::WorkerEndpoint& endpoint, Item& item);
   void take_back_views();
 

@@ -22,7 +22,7 @@ Failure describe_exception(const py::handle& exception, const py::handle& helper
   try {
     const py::tuple told = helpers.attr("failure")(exception, model_folder());
     return Failure{static_cast<Errc>(told[0].cast<int>()), told[1].cast<std::string>(), told[2].cast<std::string>()};
-  } catch (py::error_already_set&) {
+  } catch (std::exception&) {  // Python's own, and casts of what is no number or no UTF-8
     return Failure{
         Errc::model_failed, std::string(Py_TYPE(exception.ptr())->tp_name) + " (it cannot be described)", {}};
   }

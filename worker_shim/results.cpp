@@ -176,7 +176,7 @@ Outcome<void> Results::add_array(const TensorDecl& declared, const py::handle& h
     dtype = dtype_of(buffer.format, buffer.itemsize);
     if (!dtype) {
       const std::string_view format = buffer.format;
-      const bool texts = declared.any_dtype && std::string_view("Osw").find(format.back()) != std::string_view::npos;
+      const bool texts = declared.any_dtype && !format.empty() && std::string_view("Osw").find(format.back()) != std::string_view::npos;
       PyBuffer_Release(&buffer);
       if (texts) {  // an array of objects, bytes or str
         buffers_.pop_back();

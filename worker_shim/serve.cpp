@@ -70,7 +70,7 @@ class ShortWait {
   bool turn_over_ = true;
 };
 
-/// Errors: closed when this node is gone or told us to leave it; bad_frame when the ring is broken.
+/// Errors: closed when this node is gone; not_allowed when it told us to end; bad_frame when the ring is broken.
 Outcome<void> serve_node(shm::WorkerEndpoint& endpoint, const model::Record& record, ModelHost& host) {
   ShortWait short_wait;
   while (!Watchdog::stopping()) {
@@ -119,9 +119,10 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
     // Arrays that the model kept point into the mappings: those then stay until the process ends.
     if (host.holds_memory()) attached.value().release();
     if (!served && served.error().code != Errc::closed) {
+      const bool told = served.error().code == Errc::not_allowed;
       std::fprintf(stderr, "worker_shim: model=%s ends: %s\n", record.name.c_str(),
                    escaped(describe(served.error())).c_str());
-      return ExitCode::failed;
+      return told ? ExitCode::told_to_stop : ExitCode::failed;
     }
   }
   return ExitCode::told_to_stop;

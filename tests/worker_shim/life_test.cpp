@@ -95,6 +95,18 @@ TEST(WorkerShimLife, EndsWhenItsNodeIsGoneForGood) {
   expect_exit(node, 0);
 }
 
+TEST(WorkerShimLife, DoesNotDialAgainWhenItsNodeSaysExit) {
+  TestNode node;
+  node.start("echo_any", {"--reattach-ms", "20000"});
+  ASSERT_TRUE(node.attach()) << node.log();
+  node.say_exit();
+  // The node listens all the time: a worker that dialled again would wait for an answer there.
+  const auto status = node.ended(std::chrono::seconds(10));
+  ASSERT_TRUE(status.has_value()) << "it did not end";
+  EXPECT_EQ(*status, 0);
+  EXPECT_THAT(node.log(), HasSubstr("enough"));
+}
+
 TEST(WorkerShimLife, ServesTheNextNodeWithTheModelItHas) {
   TestNode node;
   node.start("commands", {"--reattach-ms", "20000"});

@@ -3,7 +3,9 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <fstream>
 
+#include "support/temp_dir.hpp"
 #include "worker_shim/test_node.hpp"
 
 namespace gearbox::test {
@@ -85,6 +87,17 @@ TEST(WorkerShimLoad, RefusesAProgramThatIsNoPython) {
   TestNode node;
   node.start("echo_any", {"--python", "/bin/true"});
   EXPECT_NE(reported(node).find("/bin/true is no working Python"), std::string::npos);
+  expect_exit(node, 4);
+}
+
+TEST(WorkerShimLoad, RefusesAProgramThatTalksForEver) {
+  const gearbox::testing::TempDir folder;
+  const std::filesystem::path program = folder.path() / "python";
+  std::ofstream(program) << "#!/bin/sh\nexec yes 3.11.2\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  TestNode node;
+  node.start("echo_any", {"--python", program.string()});
+  EXPECT_NE(reported(node).find("is no working Python"), std::string::npos);
   expect_exit(node, 4);
 }
 

@@ -255,6 +255,10 @@ std::optional<Answer> TestNode::ask(const std::vector<Tensor>& inputs) {
   return got;
 }
 
+void TestNode::say_exit() {
+  EXPECT_TRUE(shm::send_message(socket_.get(), shm::AttachBody(shm::ExitNotice{"enough"}), {}));
+}
+
 void TestNode::vanish() {
   socket_.reset();
   listener_.reset();

@@ -70,6 +70,8 @@ class TestNode {
   std::optional<Answer> answer(std::chrono::milliseconds within = 20s);
   std::optional<Answer> ask(const std::vector<Tensor>& inputs);
 
+  /// Tells the worker to end.
+  void say_exit();
   /// Closes the attachment and the listening socket, as a node that dies does.
   void vanish();
   void listen();

@@ -151,6 +151,19 @@ TEST_F(Commands, NamesTheOutputThatDoesNotFitTheRecord) {
                  "output 'parts': more than " + std::to_string(wire::kMaxTensors) + " tensors in one result");
 }
 
+TEST_F(Commands, SurvivesResultsThatRaiseWhenTheyAreLookedAt) {
+  expect_failure("no_length", Errc::bad_result, "what infer() gave cannot be read: ValueError: no length");
+  expect_failure("no_items", Errc::bad_result, "what infer() gave cannot be read: ValueError: no items");
+  for (const char* command : {"surrogate_key", "text_key", "shapeless", "surrogate_message"}) {
+    const auto got = tell(command);
+    ASSERT_TRUE(got) << command << ": " << node_->log();
+    EXPECT_TRUE(got->failed) << command;
+  }
+  const auto next = tell("echo");
+  ASSERT_TRUE(next);
+  EXPECT_FALSE(next->failed);
+}
+
 TEST_F(Commands, RefusesAResultThatTheGrantDoesNotHold) {
   const auto got = tell("too_large");
   ASSERT_TRUE(got && got->failed);

@@ -21,6 +21,7 @@ Outcome<boost::json::object> control(const Central& server, std::string_view com
 }
 
 Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& config_folder) {
+  serving::HoldSignals opening;
   BOOST_OUTCOME_TRY(const config::Snapshot snapshot, config::load(config_folder));
   boost::asio::io_context io;
   const config::Config& config = *snapshot;
@@ -49,6 +50,7 @@ Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& 
     server->stop([&io] { io.stop(); });
   };
   const serving::StopSignals signals(io.get_executor(), stop, [&io] { io.stop(); });
+  opening.release();
   spdlog::info("event=ready role=central listen={} key={}", server->url(), to_hex(server->channel_key()));
   io.run();
   controls.reset();

@@ -218,7 +218,7 @@ std::vector<Finding> check_environments(const config::Config& config, const conf
       finding.what = python.string() + " does not exist";
       finding.advice =
           "make it: scripts/make-env onnx " + (state.envs() / name).string() + ", or correct [env." + name + "] python";
-    } else if (const Outcome<ProgramEnd> end = run_program({python.string(), "-c", program}, milliseconds(60000));
+    } else if (const Outcome<ProgramEnd> end = run_program({python.string(), "-I", "-c", program}, milliseconds(60000));
                !end) {
       finding.verdict = Verdict::fail;
       finding.what = end.error().detail;

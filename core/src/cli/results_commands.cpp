@@ -6,7 +6,6 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -14,8 +13,6 @@
 
 #include "cli/json_facts.hpp"
 #include "cli/table.hpp"
-#include "gearbox/base/bytes.hpp"
-#include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
 #include "store/store.hpp"
 
@@ -102,15 +99,6 @@ std::string tensors_text(const std::string& specs_json) {
            " [" + shape + "]";
   }
   return out;
-}
-
-/// A request of this host has no device key: the node writes the user id there, four bytes, and zeros behind it.
-std::string device_text(const std::string& hex) {
-  PublicKey key;
-  if (!from_hex(hex, key.bytes)) return escaped(hex);
-  const bool local = std::all_of(key.bytes.begin() + 4, key.bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-  if (!local) return hex;
-  return "this host (uid " + std::to_string(load_le<std::uint32_t>(key.bytes.data())) + ")";
 }
 
 void print_row(const store::Row& row) {

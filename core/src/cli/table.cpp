@@ -4,6 +4,10 @@
 #include <array>
 #include <cstdio>
 
+#include "gearbox/base/bytes.hpp"
+#include "gearbox/base/ids.hpp"
+#include "gearbox/base/text.hpp"
+
 namespace gearbox::cli {
 
 namespace {
@@ -52,6 +56,15 @@ std::string Table::text(bool bold) const {
   std::string out = bold ? "\033[1m" + line(titles_) + "\033[0m\n" : line(titles_) + "\n";
   for (const auto& row : rows_) out += line(row) + "\n";
   return out;
+}
+
+std::string device_text(const std::string& hex) {
+  PublicKey key;
+  if (!from_hex(hex, key.bytes)) return escaped(hex);
+  // A request of this host has no device key: the node writes the user id there, four bytes, and zeros behind it.
+  const bool local = std::all_of(key.bytes.begin() + 4, key.bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  if (!local) return hex;
+  return "this host (uid " + std::to_string(load_le<std::uint32_t>(key.bytes.data())) + ")";
 }
 
 std::string bytes_text(std::uint64_t bytes) {

@@ -25,6 +25,8 @@ class Table {
 
 /// "3.4 MB": decimal, three digits at most.
 std::string bytes_text(std::uint64_t bytes);
+/// Who sent a request, from the hexadecimal device key that the store has: "this host (uid 1000)", or the key.
+std::string device_text(const std::string& hex);
 /// "2 h 5 min", "34 s"
 std::string duration_text(std::uint64_t seconds);
 

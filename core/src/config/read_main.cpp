@@ -98,7 +98,7 @@ void read_envs(const toml::Table& table, std::map<std::string, EnvConfig>& envs)
 }
 
 /// What the worker pool takes of an output arena for outputs of `bytes`: the block in front, each tensor's alignment,
-/// and the next of eight sizes per doubling. The pool's tests hold the two together.
+/// rounded up to one of eight sizes per doubling (worker_pool/slab_allocator.cpp).
 std::uint64_t grant_bytes(std::uint64_t bytes) {
   const std::uint64_t grant = shm::grant_for(bytes);
   const std::uint64_t step = std::max<std::uint64_t>(shm::kTensorAlign, std::bit_floor(grant - 1) / 8);

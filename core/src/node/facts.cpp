@@ -190,6 +190,7 @@ json::object status_of(const FactSources& from) {
                                    {"state", plugin.state},
                                    {"reason", plugin.reason},
                                    {"shipped", plugin.shipped},
+                                   {"faults", plugin.faults},
                                    {"file", plugin.file.string()}});
   }
   status["plugins"] = std::move(plugins);

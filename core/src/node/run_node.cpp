@@ -15,6 +15,7 @@
 namespace gearbox::node {
 
 int run_node(const config::StateDir& state, const std::filesystem::path& config_folder) {
+  serving::HoldSignals opening;
   Outcome<config::Snapshot> config = config::load(config_folder);
   if (!config) {
     spdlog::error("node: {}", describe(config.error()));
@@ -36,6 +37,7 @@ int run_node(const config::StateDir& state, const std::filesystem::path& config_
   Node& running = *node.value();
   const serving::StopSignals signals(
       running.io().get_executor(), [&running] { running.stop(); }, [&running] { running.hurry(); });
+  opening.release();
   running.run();
   spdlog::info("node: stopped");
   return 0;

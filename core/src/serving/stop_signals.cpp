@@ -37,4 +37,20 @@ StopSignals::~StopSignals() {
   state_->signals.clear(ignored);
 }
 
+HoldSignals::HoldSignals() {
+  sigset_t stops;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGTERM);
+  sigaddset(&stops, SIGINT);
+  held_ = ::pthread_sigmask(SIG_BLOCK, &stops, &before_) == 0;
+}
+
+HoldSignals::~HoldSignals() {
+  release();
+}
+
+void HoldSignals::release() {
+  if (std::exchange(held_, false)) ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
 }  // namespace gearbox::serving

@@ -1,6 +1,8 @@
 // stop_signals.hpp: SIGTERM and SIGINT as events of the role's loop; and what every role does about other signals.
 #pragma once
 
+#include <signal.h>
+
 #include <boost/asio/any_io_executor.hpp>
 
 #include <functional>
@@ -20,6 +22,21 @@ class StopSignals {
  private:
   struct State;
   std::shared_ptr<State> state_;
+};
+
+/// Lets SIGTERM and SIGINT wait while a role opens its ports and memory: StopSignals, made at the end of that, then gets
+/// them at once, and nothing half-opened is left behind. Made and destroyed by the thread that opens.
+class HoldSignals {
+ public:
+  HoldSignals();
+  ~HoldSignals();
+  HoldSignals(const HoldSignals&) = delete;
+  HoldSignals& operator=(const HoldSignals&) = delete;
+  void release();  // once StopSignals is there
+
+ private:
+  sigset_t before_{};
+  bool held_ = true;
 };
 
 }  // namespace gearbox::serving

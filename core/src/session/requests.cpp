@@ -270,7 +270,9 @@ void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>
       linger(request);
       break;
     case UploadState::failed:
-      listener->failed(request->key.id, *request->error, retry_after_ms(*request->error));
+      // Only what was accepted is remembered when it failed: said again, so that the failure is known to be final.
+      listener->accepted(request->key.id);
+      listener->failed(request->key.id, *request->error, 0);
       break;
   }
 }

@@ -118,7 +118,7 @@ Outcome<void> WorkerEndpoint::State::watch() {
   return done();
 }
 
-/// Takes what the node has said on the socket meanwhile. Errors: closed.
+/// Takes what the node has said on the socket meanwhile. Errors: closed; not_allowed when it said "exit"; bad_frame.
 Outcome<void> WorkerEndpoint::State::drain_socket() {
   for (;;) {
     auto message = receive_message(socket.get());
@@ -126,7 +126,7 @@ Outcome<void> WorkerEndpoint::State::drain_socket() {
       if (message.error().code == Errc::short_frame) return done();
       return Error{Errc::closed, message.error().detail};
     }
-    if (auto* exit = std::get_if<ExitNotice>(&message.value().body)) return Error{Errc::closed, exit->reason};
+    if (auto* exit = std::get_if<ExitNotice>(&message.value().body)) return Error{Errc::not_allowed, exit->reason};
     if (const auto* notice = std::get_if<ArenaNotice>(&message.value().body)) {
       if (message.value().fds.size() != 1) return Error{Errc::bad_frame, "an arena without its descriptor"};
       BOOST_OUTCOME_TRY(arenas[notice->arena], Mapping::map(message.value().fds[0], notice->bytes, Access::read_only));
@@ -241,7 +241,7 @@ Outcome<std::vector<Call>> WorkerEndpoint::State::take(std::uint64_t count, Inst
     auto call = open(descriptor, now);
     if (call) {
       calls.push_back(std::move(call).value());
-    } else if (call.error().code == Errc::closed) {
+    } else if (call.error().code == Errc::closed || call.error().code == Errc::not_allowed) {
       return call.error();
     } else {
       refuse(descriptor, call.error());
@@ -251,7 +251,7 @@ Outcome<std::vector<Call>> WorkerEndpoint::State::take(std::uint64_t count, Inst
   return calls;
 }
 
-/// Until the doorbell or the socket says something, at most until `until`. Errors: closed; bad_frame.
+/// Until the doorbell or the socket says something, at most until `until`. Errors: those of drain_socket().
 Outcome<void> WorkerEndpoint::State::sleep(Instant until, Instant now) {
   if (requests.may_sleep()) {
     const auto left = std::chrono::ceil<milliseconds>(until - now);

@@ -43,8 +43,8 @@ struct Counters {
 class ResultStore {
  public:
   /// Opens or makes the index. A damaged one is set aside as index.db.damaged-N (logged), and a new one begins. Files
-  /// that no row names (a power cut leaves them) are removed in the background, once, unless a damaged index lies there.
-  /// Errors: io_error, no_space.
+  /// that no row names (a power cut leaves them) are removed in the background, once, unless a damaged index lies
+  /// there. Errors: io_error, no_space.
   static Outcome<std::unique_ptr<ResultStore>> open(const std::filesystem::path& folder,
                                                     const config::StoreConfig& config);
   /// Finishes what is queued.

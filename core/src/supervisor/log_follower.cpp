@@ -29,6 +29,19 @@ std::string printable(std::string_view line) {
   return out;
 }
 
+/// Copies from byte `copied` of `from` to its end, as it is by then. False: it cannot, or has not met the end by `most`.
+bool copy_rest(int from, int to, std::uint64_t& copied, std::uint64_t most) {
+  std::array<char, 64 * 1024> piece;
+  while (copied <= most) {
+    const ssize_t got = ::pread(from, piece.data(), piece.size(), static_cast<off_t>(copied));
+    if (got == 0) return true;
+    if (got < 0 || ::write(to, piece.data(), static_cast<std::size_t>(got)) != got) return false;
+    copied += static_cast<std::uint64_t>(got);
+  }
+  errno = EAGAIN;
+  return false;
+}
+
 }  // namespace
 
 LogFollower::LogFollower(Show show, std::uint64_t limit_bytes) : show_(std::move(show)), limit_bytes_(limit_bytes) {}
@@ -79,8 +92,14 @@ void LogFollower::drain(const std::string& role, File& file) {
   }
   const auto size = static_cast<std::uint64_t>(now.st_size);
   if (size < file.offset) file.offset = 0;  // somebody emptied it
+  show_new(role, file, size);
+  if (size > std::max(limit_bytes_, file.rotate_at)) rotate(role, file, size);
+}
+
+/// Shows what lies between what was shown last and byte `end`.
+void LogFollower::show_new(const std::string& role, File& file, std::uint64_t end_at) {
   std::array<char, 16 * 1024> piece;
-  while (file.offset < size) {
+  while (file.offset < end_at) {
     const ssize_t got = ::pread(file.descriptor, piece.data(), piece.size(), static_cast<off_t>(file.offset));
     if (got <= 0) break;
     file.offset += static_cast<std::uint64_t>(got);
@@ -95,29 +114,22 @@ void LogFollower::drain(const std::string& role, File& file) {
       text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     }
   }
-  if (size > std::max(limit_bytes_, file.rotate_at)) rotate(role, file, size);
 }
 
 void LogFollower::rotate(const std::string& role, File& file, std::uint64_t size) {
   const std::filesystem::path beside = file.path.string() + ".1.new";
   const int copy = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   std::uint64_t copied = 0;
-  bool whole = copy >= 0;
-  std::array<char, 64 * 1024> piece;
-  while (whole) {  // up to the end as it is by then: writers go on meanwhile
-    const ssize_t got = ::pread(file.descriptor, piece.data(), piece.size(), static_cast<off_t>(copied));
-    if (got == 0) break;
-    if (got < 0 || ::write(copy, piece.data(), static_cast<std::size_t>(got)) != got) {
-      whole = false;
-      break;
-    }
-    copied += static_cast<std::uint64_t>(got);
-    if (copied > 2 * size) break;  // a writer faster than this copy: the rest stays for the next round
+  // Writers go on meanwhile: once to the end for the name's sake, once more right before the file is emptied. One that
+  // is faster than this copy must not lose what it writes: then nothing is emptied.
+  bool whole = copy >= 0 && copy_rest(file.descriptor, copy, copied, 2 * size);
+  int why = errno;
+  if (whole) {
+    whole = ::rename(beside.c_str(), (file.path.string() + ".1").c_str()) == 0;
+    if (!whole) why = errno;
   }
-  const int why = errno;
-  if (copy >= 0) ::close(copy);
-  whole = whole && ::rename(beside.c_str(), (file.path.string() + ".1").c_str()) == 0;
   if (!whole) {
+    if (copy >= 0) ::close(copy);
     // The old log survives as it is; told once, tried again when it has grown by another quarter.
     file.rotate_at = size + limit_bytes_ / 4;
     ::unlink(beside.c_str());
@@ -127,7 +139,20 @@ void LogFollower::rotate(const std::string& role, File& file, std::uint64_t size
   }
   file.rotation_failed = false;
   file.rotate_at = 0;
-  if (::ftruncate(file.descriptor, 0) == 0) file.offset = 0;
+  // Shown first, so that the last copy, which is short by now, stands right before the emptying.
+  bool all = true;
+  std::uint64_t shown = 0;
+  while (all && shown != copied) {
+    show_new(role, file, copied);
+    shown = copied;
+    all = copy_rest(file.descriptor, copy, copied, 2 * size);
+  }
+  if (all && ::ftruncate(file.descriptor, 0) == 0) {
+    file.offset = 0;
+  } else {
+    file.rotate_at = copied + limit_bytes_ / 4;
+  }
+  ::close(copy);
 }
 
 }  // namespace gearbox::supervisor

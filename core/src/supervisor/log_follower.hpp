@@ -45,6 +45,7 @@ class LogFollower {
     bool rotation_failed = false;
   };
   void drain(const std::string& role, File& file);
+  void show_new(const std::string& role, File& file, std::uint64_t end_at);
   void rotate(const std::string& role, File& file, std::uint64_t size);
 
   Show show_;

@@ -1,5 +1,6 @@
 // How workers come and go. A worker is gone only when its pidfd says so; until then its slabs are not reused.
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,29 @@ using Wait = asio::posix::stream_descriptor;
 
 namespace {
 constexpr milliseconds kStopSlack{1000};  // beyond the grace that workers have to end by themselves
+constexpr milliseconds kFolderLook{1000};  // between two looks at a failed worker's model folder
+constexpr std::size_t kMostFiles = 1000;   // of a model folder that are looked at
+
+/// Is it this host that lacks something, or stops, so that the model is not to blame?
+bool passes_by_itself(Errc code) {
+  return code == Errc::no_space || code == Errc::overloaded || code == Errc::shutting_down || code == Errc::cancelled;
+}
+
+/// Another number when a file of the folder was written, added or removed. Without reading them.
+std::size_t stamp_of(const std::filesystem::path& folder) {
+  std::size_t stamp = 0;
+  std::size_t seen = 0;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end && seen < kMostFiles;
+       at.increment(failed), ++seen) {
+    struct stat now {};
+    if (::stat(at->path().c_str(), &now) != 0) continue;  // gone again: the next look sees that
+    const std::string text = at->path().filename().string() + '/' + std::to_string(now.st_mtim.tv_sec) + '.' +
+                             std::to_string(now.st_mtim.tv_nsec) + '/' + std::to_string(now.st_size);
+    stamp += std::hash<std::string>{}(text);  // a sum: the order of a folder means nothing
+  }
+  return stamp;
+}
 }  // namespace
 
 std::string_view name_of(Life life) {
@@ -96,6 +120,7 @@ void Pool::start(Worker& worker) {
   ++worker.starts;
   worker.since = Clock::now();
   worker.was_ready = false;
+  worker.excused = false;
   worker.pid = 0;
   worker.ping = 0;
   worker.said.clear();
@@ -104,6 +129,7 @@ void Pool::start(Worker& worker) {
                                    setup_.config->node.limits.output_arena_bytes, shm::Access::read_only);
     if (!made) {
       worker.reason = describe(made.error());
+      worker.excused = passes_by_itself(made.error().code);
       return start_again_later(worker);
     }
     worker.output = std::move(made).value();
@@ -135,6 +161,7 @@ void Pool::launched(Worker& worker, Outcome<int> pid) {
   worker.launching = false;
   if (!pid) {
     worker.reason = "cannot be started: " + describe(pid.error());
+    worker.excused = passes_by_itself(pid.error().code);
     if (stopping_) {
       worker.life = Life::gone;
       return check_stopped();
@@ -189,7 +216,7 @@ void Pool::arrived(shm::Fd socket, int pid, shm::AttachBody first) {
   if (failed != nullptr) {
     // The process ends by itself, or at the load limit; its end may even have been noticed before its words.
     if (worker == nullptr || worker->was_ready || (!worker->launching && worker->last_pid != pid)) return;
-    worker->said = worker->reason = failed->text;
+    worker->said = worker->reason = shm::one_line(failed->text);
     return changed();
   }
   const bool expected = worker != nullptr && !stopping_ && !worker->attached() &&
@@ -207,16 +234,20 @@ void Pool::arrived(shm::Fd socket, int pid, shm::AttachBody first) {
 void Pool::attach(Worker& worker, shm::Fd socket, const shm::WorkerHello& hello) {
   const model::Record& record = *worker.record;
   if (hello.layout_version != shm::kLayoutVersion) {
-    worker.reason = "its shared-memory layout is version " + std::to_string(hello.layout_version);
+    worker.said = worker.reason = "its shared-memory layout is version " + std::to_string(hello.layout_version);
     return refuse(socket, worker.reason);
   }
   if (hello.model != record.name || hello.version != record.version ||
       (!hello.digest.empty() && !record.digest.empty() && hello.digest != record.digest)) {
-    worker.reason = "it loaded another model or another content than the node knows";
+    worker.said = worker.reason =
+        "it loaded another model or another content than the node knows; a node reads its models when it starts";
     return refuse(socket, worker.reason);
   }
   auto attachment = Attachment::accept(io_, std::move(socket), *input_, *worker.output, setup_.config->node.spin_us);
-  if (!attachment) return kill(worker, describe(attachment.error()), Errc::worker_lost);
+  if (!attachment) {
+    worker.excused = passes_by_itself(attachment.error().code);
+    return kill(worker, describe(attachment.error()), Errc::worker_lost);
+  }
   worker.attachment = std::move(attachment).value();
   worker.life = Life::probing;
   watch_socket(worker);
@@ -236,7 +267,7 @@ void Pool::watch_socket(Worker& worker) {
         auto message = shm::receive_message(attachment->socket.native_handle());
         if (!message && message.error().code == Errc::short_frame) return pool->watch_socket(there);
         const auto* failed = message ? std::get_if<shm::WorkerFailed>(&message.value().body) : nullptr;
-        if (failed != nullptr) there.said = failed->text;
+        if (failed != nullptr) there.said = shm::one_line(failed->text);
         pool->kill(there, failed != nullptr ? failed->text : "it closed its attachment", Errc::worker_lost);
       });
 }
@@ -275,9 +306,15 @@ void Pool::process_ended(Worker& worker) {
 void Pool::start_again_later(Worker& worker) {
   const auto& timing = setup_.timing;
   worker.life = Life::gone;
-  worker.bad_starts = worker.was_ready ? 0 : worker.bad_starts + 1;
+  if (worker.was_ready) {
+    worker.bad_starts = 0;
+  } else if (!worker.excused) {
+    ++worker.bad_starts;
+  }
   if (worker.bad_starts >= timing.start_tries) {
     worker.life = Life::failed;
+    worker.failed_since = worker.folder_seen = Clock::now();
+    worker.folder_stamp = stamp_of(worker.record->folder);
     return changed();
   }
   const bool was_stable = worker.was_ready && Clock::now() - worker.ready_since >= timing.stable;
@@ -306,7 +343,21 @@ void Pool::tick() {
   for (const auto& worker : workers_) look_after(*worker, now);
 }
 
+/// One more start of a slot that was given up: after a while, or when somebody has changed its model's folder.
+void Pool::try_failed(Worker& worker, Instant now) {
+  bool again = now - worker.failed_since >= setup_.timing.retry_failed;
+  if (!again && now - worker.folder_seen >= std::min(kFolderLook, setup_.timing.heartbeat * 20)) {
+    worker.folder_seen = now;
+    again = stamp_of(worker.record->folder) != worker.folder_stamp;
+  }
+  if (!again) return;
+  worker.bad_starts = setup_.timing.start_tries - 1;
+  start(worker);
+  changed();
+}
+
 void Pool::look_after(Worker& worker, Instant now) {
+  if (worker.life == Life::failed) return try_failed(worker, now);
   if (!worker.alive || worker.life == Life::gone) return;
   const auto limit = milliseconds(worker.record->load_timeout_ms);
   if (!worker.was_ready) {

@@ -27,7 +27,8 @@ namespace gearbox::worker_pool {
 namespace asio = boost::asio;
 
 /// starting: ordered from the launcher · loading: has a pid · probing: attached, first round trip under way · ready ·
-/// suspect: does not answer in time · gone: its process has ended, or is being killed · failed: not tried again.
+/// suspect: does not answer in time · gone: its process has ended, or is being killed · failed: tried again only after a minute, or
+/// when the model's folder changes.
 enum class Life { starting, loading, probing, ready, suspect, gone, failed };
 std::string_view name_of(Life life);
 
@@ -71,7 +72,10 @@ struct Worker {
   bool was_ready = false;        // in this life
   std::uint32_t starts = 0;      // all of them
   std::uint32_t bad_starts = 0;  // in a row, that never got ready
+  bool excused = false;  // this start came to nothing, but not for the model's sake
   milliseconds backoff{0};
+  Instant failed_since{}, folder_seen{};
+  std::size_t folder_stamp = 0;  // of the model's folder when it failed
 
   std::vector<Running> running;  // oldest first
   Instant busy_since{};          // of the oldest: handed over, or its predecessor answered
@@ -127,6 +131,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void start_again_later(Worker& worker);
   void tick_later();
   void tick();
+  void try_failed(Worker& worker, Instant now);
   void look_after(Worker& worker, Instant now);
   void stop_late();
   void check_stopped();

@@ -100,6 +100,7 @@ class WorkerPool {
     milliseconds backoff_most{30000};
     milliseconds stable{10000};     // ready for so long: the backoff begins anew
     std::uint32_t start_tries = 5;  // starts in a row that never got ready, then the slot has failed
+    milliseconds retry_failed{60000};  // a failed slot is started again once
     milliseconds stop_grace{3000};  // SIGTERM → SIGKILL
   };
   struct Setup {

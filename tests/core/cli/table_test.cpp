@@ -26,6 +26,14 @@ TEST(Table, LeavesOutAColumnWithNothingInAnyRow) {
   EXPECT_EQ(table.text(false), "name  state\na     up\nb     down\n");
 }
 
+TEST(DeviceText, TellsTheUsersOfThisHostFromDevices) {
+  EXPECT_EQ(device_text(std::string(64, '0')), "this host (uid 0)");
+  EXPECT_EQ(device_text("e8030000" + std::string(56, '0')), "this host (uid 1000)");
+  const std::string key = "e8030000" + std::string(54, '0') + "01";
+  EXPECT_EQ(device_text(key), key);
+  EXPECT_EQ(device_text("no\nkey"), "no\\x0akey");
+}
+
 TEST(Table, WritesSizesAndTimesForPeople) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(999), "999 B");

@@ -76,6 +76,19 @@ std::size_t files_in(const std::filesystem::path& folder) {
   return files;
 }
 
+/// Something to sweep in the folder that is swept last: made before a store opens, gone when its sweep is over.
+std::filesystem::path leave_marker(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder / "ff");
+  const auto marker = folder / "ff" / "0700000000000000-ff.in.part";
+  std::ofstream(marker) << "left over";
+  return marker;
+}
+bool wait_until_gone(const std::filesystem::path& file) {
+  const Instant give_up = Clock::now() + seconds(20);
+  while (std::filesystem::exists(file) && Clock::now() < give_up) std::this_thread::yield();
+  return !std::filesystem::exists(file);
+}
+
 TEST(ResultStore, KeepsInputAndResultWhereAnotherProcessFindsThem) {
   const TempDir folder;
   const std::string input = "raw picture";
@@ -181,8 +194,10 @@ TEST(ResultStore, ARequestThatRanAgainReplacesItsEarlierRun) {
 TEST(ResultStore, AFailedWriteLeavesNoFilesAndTheEarlierRunWhole) {
   const TempDir folder;
   Written written;
+  const auto marker = leave_marker(folder.path());
   auto store = ResultStore::open(folder.path(), {});
   ASSERT_TRUE(store);
+  ASSERT_TRUE(wait_until_gone(marker));  // or the sweep might clean up after the failure
   store.value()->put(item(1, "first in", "first out"), written.one());
   ASSERT_TRUE(written.wait_for(1));
   const auto row = find(folder.path(), "0100");
@@ -220,10 +235,10 @@ TEST(ResultStore, SweepsWhatAPowerCutLeftAndNothingElse) {
   }
   std::ofstream(ab / "notes.txt") << "somebody's";
   ASSERT_EQ(files_in(folder.path()), 6U);
+  const auto marker = leave_marker(folder.path());
   auto store = ResultStore::open(folder.path(), {});
   ASSERT_TRUE(store);
-  const Instant give_up = Clock::now() + seconds(20);
-  while (files_in(folder.path()) != 2 && Clock::now() < give_up) std::this_thread::yield();
+  EXPECT_TRUE(wait_until_gone(marker));
   store.value().reset();
   EXPECT_EQ(files_in(folder.path()), 2U);
   EXPECT_TRUE(std::filesystem::exists(ab / "notes.txt"));
@@ -235,11 +250,13 @@ TEST(ResultStore, SweepsWhatAPowerCutLeftAndNothingElse) {
 
 TEST(ResultStore, DropsAndCountsWhatThe64MiBQueueCannotHold) {
   const TempDir folder;
+  const std::string mib(1 << 20, 'x');
+  Written written;
+  std::mutex gate;
+  std::atomic<bool> at_gate{false};
   auto store = ResultStore::open(folder.path(), {});
   ASSERT_TRUE(store);
-  std::mutex gate;
-  gate.lock();
-  std::atomic<bool> at_gate{false};
+  std::unique_lock closed(gate);
   store.value()->put(item(1, "a", "b"), [&] {
     at_gate = true;
     const std::lock_guard wait(gate);  // the disk's thread stands still here
@@ -247,13 +264,11 @@ TEST(ResultStore, DropsAndCountsWhatThe64MiBQueueCannotHold) {
   const Instant give_up = Clock::now() + seconds(20);
   while (!at_gate && Clock::now() < give_up) std::this_thread::yield();
   ASSERT_TRUE(at_gate);
-  const std::string mib(1 << 20, 'x');
   const auto of_mib = [&](unsigned char number, std::size_t count) {
     Item out = item(number, "", "");
     out.input_bytes.assign(count, view_of(mib));
     return out;
   };
-  Written written;
   store.value()->put(of_mib(2, 65), written.one());  // alone too much
   EXPECT_EQ(store.value()->counters().dropped, 1U);
   EXPECT_NE(store.value()->counters().last_error.find("too_large"), std::string::npos);
@@ -262,7 +277,7 @@ TEST(ResultStore, DropsAndCountsWhatThe64MiBQueueCannotHold) {
   store.value()->put(of_mib(4, 25), written.one());  // 65 MiB with the one before
   EXPECT_EQ(store.value()->counters().dropped, 2U);
   ASSERT_TRUE(written.wait_for(2));  // told at once: their memory is free again
-  gate.unlock();
+  closed.unlock();
   ASSERT_TRUE(written.wait_for(3));
   store.value().reset();
   const auto rows = list(folder.path(), "", 10);
@@ -300,15 +315,11 @@ TEST_P(DamagedStore, IsSetAsideAndANewOneBegins) {
   ASSERT_TRUE(written.wait_for(1));
   EXPECT_EQ(store.value()->counters().kept, 1U);
   store.value().reset();
-  // The set-aside index names files: they stay with it, over the next start too. "ff" is the last folder to be swept.
-  std::filesystem::create_directories(folder.path() / "ff");
-  const auto last = folder.path() / "ff" / "0700000000000000-ff.in.part";
-  std::ofstream(last) << "left over";
+  // The set-aside index names files: they stay with it, over the next start too.
+  const auto marker = leave_marker(folder.path());
   store = ResultStore::open(folder.path(), {});
   ASSERT_TRUE(store);
-  const Instant give_up = Clock::now() + seconds(20);
-  while (std::filesystem::exists(last) && Clock::now() < give_up) std::this_thread::yield();
-  EXPECT_FALSE(std::filesystem::exists(last));
+  EXPECT_TRUE(wait_until_gone(marker));
   EXPECT_EQ(files_in(folder.path()), 4U);
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, DamagedStore, ::testing::Values("zeros", "cut", "text"));

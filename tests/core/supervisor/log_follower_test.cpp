@@ -63,6 +63,26 @@ TEST(LogFollower, RotatesAndGoesOn) {
   EXPECT_EQ(Scratch::read(test.file), "next\n");
 }
 
+TEST(LogFollower, ShowsWhatIsWrittenWhileItRotates) {
+  const Follow files;
+  std::ofstream(files.file).flush();
+  std::ofstream writer(files.file, std::ios::app);
+  std::vector<std::string> shown;
+  LogFollower follower(
+      [&](std::string_view, std::string_view line) {
+        shown.emplace_back(line.substr(0, 10));
+        if (shown.size() < 4) writer << "late " << shown.size() << '\n' << std::flush;
+      },
+      1000);
+  follower.follow("node", files.file);
+  writer << std::string(1500, 'x') << '\n' << std::flush;
+  follower.poll();
+  follower.poll();
+  EXPECT_EQ(shown, (std::vector<std::string>{"xxxxxxxxxx", "late 1", "late 2", "late 3"}));
+  EXPECT_EQ(std::filesystem::file_size(files.file), 0U);
+  EXPECT_EQ(Scratch::read(files.file.string() + ".1").size(), 1501U + 3 * 7);
+}
+
 TEST(LogFollower, LetsTheOldLogLiveWhenItCannotBeCopied) {
   Follow test(1000);
   test.follower.follow("node", test.file);

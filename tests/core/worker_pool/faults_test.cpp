@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "gearbox/shm/attach.hpp"
 
@@ -94,6 +95,43 @@ TEST_F(PoolFixture, AWorkerThatCannotStartFailsAfterACountWithItsReason) {
   ASSERT_TRUE(until([&] { return !pool_->workers()[0].reason.empty(); }));
   EXPECT_EQ(pool_->workers()[0].reason, "ModuleNotFoundError: No module named 'cheese'");
   EXPECT_EQ(launcher_->orders.size(), 3U);
+}
+
+TEST_F(PoolFixture, AFailedWorkerIsTriedAgainWhenItsModelsFolderChanges) {
+  timing_.start_tries = 1;
+  record().folder = root_ / "model";
+  std::filesystem::create_directories(root_ / "model");
+  ASSERT_TRUE(create(1, {"--do", "no_start"}));
+  ASSERT_TRUE(state_is("failed"));
+  launcher_->set_more({});
+  std::ofstream(root_ / "model/model.py") << "mended";
+  EXPECT_TRUE(all_ready(1));
+}
+
+TEST_F(PoolFixture, AFailedWorkerIsTriedAgainAfterAWhile) {
+  timing_.start_tries = 1;
+  timing_.retry_failed = milliseconds(300);
+  ASSERT_TRUE(create(1, {"--do", "no_start"}));
+  ASSERT_TRUE(state_is("failed"));
+  launcher_->set_more({});
+  EXPECT_TRUE(all_ready(1));
+}
+
+TEST_F(PoolFixture, WantOfMemoryOrDescriptorsIsNoFaultOfTheModel) {
+  timing_.start_tries = 2;
+  const auto silent = std::make_shared<SilentLauncher>();
+  ASSERT_TRUE(create(1, {}, silent));
+  for (std::size_t i = 0; i < 5; ++i) {
+    ASSERT_TRUE(until([&] { return silent->waiting.size() == i + 1; })) << i;
+    silent->waiting[i](Error{i % 2 == 0 ? Errc::no_space : Errc::overloaded, "not now"});
+    EXPECT_NE(pool_->workers()[0].state, "failed");
+  }
+  for (std::size_t i = 5; i < 7; ++i) {
+    ASSERT_TRUE(until([&] { return silent->waiting.size() == i + 1; })) << i;
+    silent->waiting[i](Error{Errc::bad_input, "no such program"});
+  }
+  EXPECT_EQ(pool_->workers()[0].state, "failed");
+  EXPECT_EQ(pool_->workers()[0].reason, "cannot be started: bad_input: no such program");
 }
 
 TEST_F(PoolFixture, AWorkerThatExitsBeforeItAttachesFailsToo) {

@@ -161,19 +161,6 @@ TEST_F(PoolFixture, RunServesCallsFromItsOwnLoop) {
   io_.restart();
 }
 
-namespace {
-/// A supervisor that is away for ever, and a launcher that does not even give up when told to.
-class SilentLauncher final : public Launcher {
- public:
-  void launch(Order, std::function<void(Outcome<int>)> started) override { waiting.push_back(std::move(started)); }
-  void stop(int pid, milliseconds) override { stopped.push_back(pid); }
-  void cancel_all() override { cancelled = true; }
-  std::vector<std::function<void(Outcome<int>)>> waiting;
-  std::vector<int> stopped;
-  bool cancelled = false;
-};
-}  // namespace
-
 TEST_F(PoolFixture, StopsAlthoughNoLaunchIsEverAnswered) {
   timing_.stop_grace = milliseconds(50);
   const auto silent = std::make_shared<SilentLauncher>();

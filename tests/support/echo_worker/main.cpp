@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   shm::WorkerEndpoint& endpoint = *attached.value();
   for (;;) {
     auto calls = endpoint.next(8, milliseconds(60000));
-    if (!calls) return calls.error().code == Errc::closed ? 0 : 1;
+    if (!calls) return calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1;
     for (shm::Call& call : calls.value()) serve(endpoint, call, what);
   }
 }

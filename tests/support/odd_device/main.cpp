@@ -4,8 +4,9 @@
 //
 //   odd_device ticket CENTRAL KEY USER KEYS TASK          asks central; prints Located as JSON
 //   odd_device use KEYS                                   logs in with the Located on standard input
-//   odd_device hold KEYS COUNT                            logs in COUNT times, prints "holding COUNT", keeps them alive
-//                                                         until standard input's second line or end, prints "lost N"
+//   odd_device hold CENTRAL KEY USER TASK EACH KEYS...    as each device: asks central, logs in EACH times; prints
+//                                                         "holding N", keeps them alive until standard input ends,
+//                                                         prints "lost N"
 //   odd_device upload KEYS TASK FILE PLAIN_BYTES CODEC    announces PLAIN_BYTES, sends FILE as the one coded tile
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -82,21 +83,46 @@ asio::awaitable<void> keep_alive(Stream stream, milliseconds every, std::size_t*
   ++*lost;
 }
 
-asio::awaitable<void> hold(const Scene* scene, std::size_t count, asio::io_context* context, int* code) {
+/// Logs in `each` times as one device.
+asio::awaitable<Outcome<void>> hold_as(Scene* scene, CentralAddress central, std::string task, std::size_t each,
+                                       TaskGroup* tasks, std::vector<Stream>* streams, std::size_t* lost) {
+  milliseconds retry_after{0};
+  Outcome<wire::Located> located =
+      co_await locate(scene->dialler, std::move(central), &scene->identity, std::move(task), kWithin, &retry_after);
+  if (!located) co_return std::move(located).error();
+  scene->located = std::move(located).value();
+  Outcome<void> key = from_hex(scene->located.node_key, scene->node_key);
+  if (!key) co_return std::move(key).error();
+  for (std::size_t i = 0; i < each; ++i) {
+    std::uint32_t idle_ms = 0;
+    Outcome<Stream> stream = co_await enter(scene, &idle_ms);
+    if (!stream) co_return std::move(stream).error();
+    streams->push_back(stream.value());
+    tasks->spawn(keep_alive(streams->back(), milliseconds(idle_ms / 3), lost));
+  }
+  co_return done();
+}
+
+asio::awaitable<void> hold(Scene* scene, CentralAddress central, std::vector<std::string> words,
+                           asio::io_context* context, int* code) {
   TaskGroup tasks(scene->dialler.executor);
   std::vector<Stream> streams;
   std::size_t lost = 0;
-  while (streams.size() < count) {
-    std::uint32_t idle_ms = 0;
-    Outcome<Stream> stream = co_await enter(scene, &idle_ms);
-    if (!stream) {
-      print(stream.error());
+  for (std::size_t i = 6; i < words.size(); ++i) {
+    Outcome<link::SigningKeys> keys = load_device_key(words[i]);
+    Outcome<void> held = done();
+    if (keys) {
+      scene->identity.keys = std::move(keys).value();
+      held = co_await hold_as(scene, central, words[4], std::stoul(words[5]), &tasks, &streams, &lost);
+    } else {
+      held = keys.error();
+    }
+    if (!held) {
+      print(held.error());
       *code = 1;
       context->stop();
       co_return;
     }
-    streams.push_back(stream.value());
-    tasks.spawn(keep_alive(streams.back(), milliseconds(idle_ms / 3), &lost));
   }
   std::printf("holding %zu\n", streams.size());
   std::fflush(stdout);
@@ -168,7 +194,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const std::string command = words.empty() ? std::string() : words[0];
   const bool asks = command == "ticket" && words.size() == 6;
-  if (!asks && !(command == "use" && words.size() == 2) && !(command == "hold" && words.size() == 3) &&
+  const bool holds = command == "hold" && words.size() >= 7;
+  if (!asks && !holds && !(command == "use" && words.size() == 2) &&
       !(command == "upload" && words.size() == 6)) {
     std::fputs("usage: odd_device ticket|use|hold|upload ... (see main.cpp)\n", stderr);
     return 2;
@@ -176,20 +203,21 @@ int main(int argc, char** argv) {
   asio::io_context context(1);
   asio::thread_pool pool(1);
   transport_tcp::TcpTransport transport;
-  Outcome<link::SigningKeys> keys = load_device_key(asks ? words[4] : words[1]);
+  Outcome<link::SigningKeys> keys = load_device_key(asks ? words[4] : holds ? words[6] : words[1]);
   if (!keys) return fail(keys.error());
   Scene scene{.dialler = {context.get_executor(), &transport, &pool},
-              .identity = {asks ? words[3] : std::string(), std::move(keys).value()},
+              .identity = {asks || holds ? words[3] : std::string(), std::move(keys).value()},
               .located = {},
               .node_key = {}};
   int code = 0;
   TaskGroup tasks(scene.dialler.executor);
-  if (asks) {
+  if (asks || holds) {
     CentralAddress central;
     central.url = words[1];
     central.user = words[3];
     if (!from_hex(words[2], central.server_key)) return fail(Error{Errc::bad_input, "KEY"});
-    tasks.spawn(ticket(&scene, std::move(central), words[5], &code));
+    if (asks) tasks.spawn(ticket(&scene, std::move(central), words[5], &code));
+    if (holds) tasks.spawn(hold(&scene, std::move(central), words, &context, &code));
   } else {
     std::string line;
     std::getline(std::cin, line);
@@ -198,7 +226,6 @@ int main(int argc, char** argv) {
     scene.located = std::move(located).value();
     if (!from_hex(scene.located.node_key, scene.node_key)) return fail(Error{Errc::bad_input, "node_key"});
     if (command == "use") tasks.spawn(use(&scene));
-    if (command == "hold") tasks.spawn(hold(&scene, std::stoul(words[2]), &context, &code));
     if (command == "upload") {
       std::ifstream file(words[3], std::ios::binary);
       const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -59,8 +59,8 @@ class WorkerEndpoint {
 
   /// The next call: polls, spins up to the node's spin budget while the node runs on another CPU, then sleeps on the
   /// doorbell and the socket; new arenas that the node sends meanwhile are mapped. Pings are answered inside. Errors:
-  /// closed when the node has gone or said exit; bad_frame when the ring is broken. Returns an empty vector after
-  /// `within` without a call.
+  /// closed when the node has gone; not_allowed when it said "exit": do not dial again; bad_frame when the ring is
+  /// broken. Returns an empty vector after `within` without a call.
   /// Takes up to `most` calls that are already there.
   Outcome<std::vector<Call>> next(std::size_t most, milliseconds within);
   /// The same, but it only spins, for `within` at most and not at all while the node runs on this CPU; for a caller that

@@ -24,6 +24,25 @@ def good(**changes):
     return answer
 
 
+class NoLength(list):
+    def __len__(self):
+        raise ValueError("no length")
+
+
+class NoItems(list):
+    def __getitem__(self, at):
+        raise ValueError("no items")
+
+
+class NoText(str):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+class Shapeless:
+    __array_interface__ = {"shape": ("\ud800",), "typestr": 7, "version": 3}
+
+
 class Model:
     def load(self, record, device):
         self.batches = []
@@ -33,7 +52,8 @@ class Model:
 
     def infer(self, batch):
         self.batches.append(len(batch))
-        return [self.obey(item["command"][0].decode(), item["data"]) for item in batch] + self.extra(batch)
+        given = [self.obey(item["command"][0].decode(), item["data"]) for item in batch] + self.extra(batch)
+        return {b"no_length": NoLength, b"no_items": NoItems}.get(batch[0]["command"][0], list)(given)
 
     def extra(self, batch):
         return [good()] if batch[0]["command"][0] == b"one_more" else []
@@ -95,6 +115,25 @@ class Model:
 
     def bad_picture_item(self, data):
         return gearbox_worker.BadPicture("cut")
+
+    # objects that raise when they are looked at
+    def no_length(self, data):
+        return good()
+
+    def no_items(self, data):
+        return good()
+
+    def surrogate_key(self, data):
+        return good(**{"\ud800": 1})
+
+    def text_key(self, data):
+        return {**good(), NoText("other"): 1}
+
+    def shapeless(self, data):
+        return good(number=Shapeless())
+
+    def surrogate_message(self, data):
+        raise ValueError("\ud800")
 
     # faults
     def raises(self, data):
