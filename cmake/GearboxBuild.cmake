@@ -21,8 +21,10 @@ set(GEARBOX_PLUGIN_OUTPUT ${CMAKE_BINARY_DIR}/lib/gearbox/plugins)
 
 find_program(GEARBOX_CCACHE ccache)
 if(GEARBOX_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${GEARBOX_CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${GEARBOX_CCACHE})
+  # Paths relative to the source tree, so that one checkout profits from what another has compiled.
+  set(launch ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${GEARBOX_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launch})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launch})
 endif()
 find_program(GEARBOX_MOLD mold)
 if(GEARBOX_MOLD)

@@ -214,8 +214,7 @@ void ModelHost::infer(std::vector<Item*>& items) {
     const bool list = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
     if (list) count = py::len(given);  // of a subclass: it may say or raise anything
     if (list && count == items.size()) return done();
-    const std::string what =
-        list ? "a list of " + std::to_string(count) : std::string(Py_TYPE(given.ptr())->tp_name);
+    const std::string what = list ? "a list of " + std::to_string(count) : std::string(Py_TYPE(given.ptr())->tp_name);
     return Error{Errc::bad_result, "infer() gave " + what + " for a batch of " + std::to_string(items.size()) +
                                        ", not a list of as many dicts"};
   });
@@ -226,8 +225,7 @@ void ModelHost::infer(std::vector<Item*>& items) {
 
 /// The `index`-th of what infer() gave. Errors: bad_result; what an exception in its place says. May throw.
 Outcome<void> ModelHost::take_result(const py::object& given, std::size_t index, Item& item) {
-  const auto one =
-      py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(index)));
+  const auto one = py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(index)));
   if (!one) throw py::error_already_set();
   if (PyExceptionInstance_Check(one.ptr())) return describe_exception(py::handle(one), helpers_).error();
   return item.results.take({record_, output_names_, arrays_, helpers_}, one);

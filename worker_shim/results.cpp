@@ -119,8 +119,7 @@ Outcome<void> Results::take(const Ways& ways, const py::handle& item) {
       }
       const Py_ssize_t count = PySequence_Fast_GET_SIZE(list.ptr());
       for (Py_ssize_t i = 0; i < count; ++i) {
-        BOOST_OUTCOME_TRY(
-            add(declared, ways, PySequence_Fast_GET_ITEM(list.ptr(), i), static_cast<std::uint32_t>(i)));
+        BOOST_OUTCOME_TRY(add(declared, ways, PySequence_Fast_GET_ITEM(list.ptr(), i), static_cast<std::uint32_t>(i)));
       }
     }
     if (static_cast<std::size_t>(PyDict_Size(item.ptr())) != record.outputs.size()) {
@@ -176,7 +175,8 @@ Outcome<void> Results::add_array(const TensorDecl& declared, const py::handle& h
     dtype = dtype_of(buffer.format, buffer.itemsize);
     if (!dtype) {
       const std::string_view format = buffer.format;
-      const bool texts = declared.any_dtype && !format.empty() && std::string_view("Osw").find(format.back()) != std::string_view::npos;
+      const bool texts = declared.any_dtype && !format.empty() &&
+                         std::string_view("Osw").find(format.back()) != std::string_view::npos;
       PyBuffer_Release(&buffer);
       if (texts) {  // an array of objects, bytes or str
         buffers_.pop_back();

@@ -57,8 +57,8 @@ class Peer {
 
 constexpr std::size_t kPayload = 64;
 
-/// A ring on its own, with a futex on the consumer's flag for the way that never spins; beside it, in lines of their own,
-/// one payload of 64 B for each entry.
+/// A ring on its own, with a futex on the consumer's flag for the way that never spins; beside it, in lines of their
+/// own, one payload of 64 B for each entry.
 struct Ends {
   shm::Fd memory;
   shm::Mapping mapping;
@@ -127,8 +127,12 @@ Samples ring_ping(int times, int our_cpu, int peer_cpu, bool spins) {
   const Peer peer(peer_cpu, [&] {
     Way::Payload payload{};
     Way way{shm::RingProducer(ring->to_node, back, shm::kRingCapacity),
-            shm::RingConsumer(ring->to_worker, there, shm::kRingCapacity), &ring->to_node, &ring->to_worker, spins,
-            back_payloads, there_payloads};
+            shm::RingConsumer(ring->to_worker, there, shm::kRingCapacity),
+            &ring->to_node,
+            &ring->to_worker,
+            spins,
+            back_payloads,
+            there_payloads};
     for (;;) {
       const shm::Descriptor entry = way.receive(payload);
       way.send(entry, payload);
@@ -136,8 +140,12 @@ Samples ring_ping(int times, int our_cpu, int peer_cpu, bool spins) {
   });
   pin(our_cpu);
   Way way{shm::RingProducer(ring->to_worker, there, shm::kRingCapacity),
-          shm::RingConsumer(ring->to_node, back, shm::kRingCapacity), &ring->to_worker, &ring->to_node, spins,
-          there_payloads, back_payloads};
+          shm::RingConsumer(ring->to_node, back, shm::kRingCapacity),
+          &ring->to_worker,
+          &ring->to_node,
+          spins,
+          there_payloads,
+          back_payloads};
   Samples samples;
   Way::Payload payload{};
   Way::Payload echoed{};
@@ -193,8 +201,12 @@ Samples ring_spin_large(std::size_t bytes, int times) {
   const Peer peer(1, [&] {
     Way::Payload payload{};
     Way way{shm::RingProducer(ring->to_node, back, shm::kRingCapacity),
-            shm::RingConsumer(ring->to_worker, there, shm::kRingCapacity), &ring->to_node, &ring->to_worker, true,
-            back_payloads, there_payloads};
+            shm::RingConsumer(ring->to_worker, there, shm::kRingCapacity),
+            &ring->to_node,
+            &ring->to_worker,
+            true,
+            back_payloads,
+            there_payloads};
     for (;;) {
       const shm::Descriptor entry = way.receive(payload);
       const auto* const words = reinterpret_cast<const std::uint64_t*>(slab.data());
@@ -205,8 +217,12 @@ Samples ring_spin_large(std::size_t bytes, int times) {
   });
   pin(0);
   Way way{shm::RingProducer(ring->to_worker, there, shm::kRingCapacity),
-          shm::RingConsumer(ring->to_node, back, shm::kRingCapacity), &ring->to_worker, &ring->to_node, true,
-          there_payloads, back_payloads};
+          shm::RingConsumer(ring->to_node, back, shm::kRingCapacity),
+          &ring->to_worker,
+          &ring->to_node,
+          true,
+          there_payloads,
+          back_payloads};
   Samples samples;
   Way::Payload payload{};
   for (int i = 0; i < times; ++i) {

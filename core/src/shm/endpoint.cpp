@@ -36,7 +36,7 @@ struct WorkerEndpoint::State {
   ArenaId output{};
   Block block;                                     // of the call being opened
   std::vector<std::vector<InputTensor>> answered;  // inputs of answered calls: their buffers are used again
-  ByteView last_block, last_input;                 // where the next call's are likely to be: slabs are used last in, first out
+  ByteView last_block, last_input;  // where the next call's are likely to be: slabs are used last in, first out
   SpinBudget spin;
   bool broken = false;
 
