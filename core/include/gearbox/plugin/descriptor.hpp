@@ -107,4 +107,4 @@ constexpr std::uint32_t count_of(std::nullptr_t) {
       version_,                                                                                                  \
       summary_,                                                                                                  \
       options_,                                                                                                  \
-      reinterpret_cast<const void*>(static_cast<::gearbox::plugin::Make<::gearbox::plugin::Kind::kind_>>(&make_))};
+      reinterpret_cast<const void*>(static_cast<::gearbox::plugin::Make<::gearbox::plugin::Kind::kind_>>(&(make_)))};
