@@ -87,7 +87,7 @@ asio::awaitable<void> NodeLink::connect_loop() {
   if (connection_) {
     // The old one is closed already; its coroutines end before a new one begins.
     last_error_ = connection_->why_closed();
-    co_await connection_->finish(milliseconds{0});
+    co_await connection_->finish(milliseconds(0));
     connection_.reset();
     const milliseconds pause =
         pause_before_retry(tries_++, settings_.shortest_pause, settings_.longest_pause, milliseconds{0});

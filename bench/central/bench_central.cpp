@@ -70,7 +70,7 @@ struct Bench {
 asio::awaitable<void> say(std::shared_ptr<FrameStream> stream, wire::FrameType type, std::string json) {
   wire::FrameHeader header;
   header.type = type;
-  Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(json), {}, kWithin);
+  Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(json), ByteView(), kWithin);
   must(sent);
 }
 

@@ -76,7 +76,7 @@ asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shar
   welcome.name = "central";
   welcome.idle_ms = static_cast<std::uint32_t>(state->config.idle.count());
   std::string welcome_text = wire::to_json(welcome);
-  Outcome<void> sent = co_await send(stream, wire::FrameType::hello_ok, RequestId{}, std::move(welcome_text));
+  Outcome<void> sent = co_await send(stream, wire::FrameType::hello_ok, RequestId(), std::move(welcome_text));
 
   while (sent && !state->stopping) {
     Outcome<wire::Frame> frame = co_await read_small(stream, state->config.idle, kStrangerJsonBytes);

@@ -28,7 +28,7 @@ asio::awaitable<Outcome<wire::Frame>> read_small(std::shared_ptr<FrameStream> st
   frame.json.resize(frame.header.json_bytes);
   const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
   const ByteSpan into = std::as_writable_bytes(std::span(frame.json.data(), frame.json.size()));
-  Outcome<void> read = co_await FrameStream::read_body(stream, into, std::max(milliseconds{1}, left));
+  Outcome<void> read = co_await FrameStream::read_body(stream, into, std::max(milliseconds(1), left));
   if (!read) co_return read.error();
   co_return frame;
 }
@@ -38,7 +38,7 @@ asio::awaitable<Outcome<void>> send(std::shared_ptr<FrameStream> stream, wire::F
   wire::FrameHeader header;
   header.type = type;
   header.request = request;
-  Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(json), {}, kWriteWithin);
+  Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(json), ByteView(), kWriteWithin);
   co_return sent;
 }
 
@@ -62,13 +62,13 @@ asio::awaitable<Outcome<void>> send_error(std::shared_ptr<FrameStream> stream, R
 }
 
 asio::awaitable<void> refuse(std::shared_ptr<FrameStream> stream, Error error, std::uint32_t retry_ms) {
-  Outcome<void> sent = co_await send_error(stream, RequestId{}, std::move(error), retry_ms);
+  Outcome<void> sent = co_await send_error(stream, RequestId(), std::move(error), retry_ms);
   const Instant deadline = after(Clock::now(), kLinger);
   for (int i = 0; sent && i < kLingerFrames && Clock::now() < deadline; ++i) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    Outcome<wire::FrameHeader> header = co_await FrameStream::read_header(stream, std::max(milliseconds{1}, left));
+    Outcome<wire::FrameHeader> header = co_await FrameStream::read_header(stream, std::max(milliseconds(1), left));
     if (!header) break;
-    Outcome<void> skipped = co_await FrameStream::skip_body(stream, std::max(milliseconds{1}, left));
+    Outcome<void> skipped = co_await FrameStream::skip_body(stream, std::max(milliseconds(1), left));
     if (!skipped) break;
   }
 }

@@ -88,7 +88,7 @@ asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared
   welcome.name = "central";
   welcome.idle_ms = static_cast<std::uint32_t>(patience.count());
   std::string welcome_text = wire::to_json(welcome);
-  Outcome<void> good = co_await send(stream, wire::FrameType::hello_ok, RequestId{}, std::move(welcome_text));
+  Outcome<void> good = co_await send(stream, wire::FrameType::hello_ok, RequestId(), std::move(welcome_text));
 
   std::int64_t seen_version = -1;  // of the accounts, when it was last seen to be registered
   while (good && !state->stopping) {

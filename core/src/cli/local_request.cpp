@@ -56,7 +56,7 @@ asio::awaitable<Outcome<wire::Frame>> next_frame(std::shared_ptr<Conversation> t
     if (type != FrameType::ping) co_return frame;
     wire::FrameHeader pong;
     pong.type = FrameType::pong;
-    Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, pong, std::string(), ByteView{}, talk->left());
+    Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, pong, std::string(), ByteView(), talk->left());
     if (!sent) co_return sent.error();
   }
 }
@@ -69,7 +69,7 @@ asio::awaitable<Outcome<void>> log_in(std::shared_ptr<Conversation> talk) {
   header.type = FrameType::hello;
   std::string json = wire::to_json(hello);
   Outcome<void> sent =
-      co_await FrameStream::write_frame(talk->stream, header, std::move(json), ByteView{}, talk->left());
+      co_await FrameStream::write_frame(talk->stream, header, std::move(json), ByteView(), talk->left());
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> answer = co_await next_frame(talk);
   if (!answer) co_return answer.error();
@@ -83,7 +83,7 @@ asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
   std::string json = wire::to_json(talk->submit);
   const wire::FrameHeader announced = talk->header(FrameType::submit);
   Outcome<void> sent =
-      co_await FrameStream::write_frame(talk->stream, announced, std::move(json), ByteView{}, talk->left());
+      co_await FrameStream::write_frame(talk->stream, announced, std::move(json), ByteView(), talk->left());
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> at = co_await next_frame(talk);
   if (!at) co_return at.error();
@@ -130,7 +130,7 @@ asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk
       co_return Error{Errc::bad_frame, "the result is shorter than it says"};
     const wire::FrameHeader received = talk->header(FrameType::result_ack);
     Outcome<void> acknowledged =
-        co_await FrameStream::write_frame(talk->stream, received, std::string(), ByteView{}, talk->left());
+        co_await FrameStream::write_frame(talk->stream, received, std::string(), ByteView(), talk->left());
     if (!acknowledged) co_return acknowledged.error();
     co_return answer;
   }

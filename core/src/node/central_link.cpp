@@ -101,7 +101,7 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
   FrameHeader header;
   header.type = FrameType::hello;
   Outcome<void> sent =
-      co_await FrameStream::write_frame(stream, header, wire::to_json(hello), ByteView{}, kAnswerLimit);
+      co_await FrameStream::write_frame(stream, header, wire::to_json(hello), ByteView(), kAnswerLimit);
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> welcome = co_await FrameStream::read_frame(stream, kAnswerLimit);
   if (!welcome) co_return welcome.error();
@@ -115,7 +115,7 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
     header.type = FrameType::node_report;
     std::string report = wire::to_json(self->setup_.report());
     Outcome<void> reported =
-        co_await FrameStream::write_frame(stream, header, std::move(report), ByteView{}, kAnswerLimit);
+        co_await FrameStream::write_frame(stream, header, std::move(report), ByteView(), kAnswerLimit);
     if (!reported) co_return reported.error();
     Outcome<wire::Frame> answer = co_await FrameStream::read_frame(stream, kAnswerLimit);
     if (!answer) co_return answer.error();

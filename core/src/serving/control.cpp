@@ -72,7 +72,7 @@ struct ControlServer::State {
       header.type = answer ? wire::FrameType::control_answer : wire::FrameType::error;
       header.request = frame.value().header.request;
       std::string text = answer ? std::move(answer).value() : wire::to_json(wire::to_message(answer.error()));
-      Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(text), {}, kWrite);
+      Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(text), ByteView(), kWrite);
       if (!sent) break;
     }
     self->open.erase(stream);

@@ -25,7 +25,7 @@ asio::awaitable<Outcome<std::string>> exchange_control(std::shared_ptr<net::Fram
   const Instant deadline = after(Clock::now(), within);
   wire::FrameHeader header;
   header.type = wire::FrameType::control;
-  Outcome<void> sent = co_await net::FrameStream::write_frame(stream, header, std::move(command), ByteView{}, within);
+  Outcome<void> sent = co_await net::FrameStream::write_frame(stream, header, std::move(command), ByteView(), within);
   if (!sent) co_return sent.error();
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());

@@ -286,7 +286,7 @@ void DeviceSession::send(FrameHeader header, std::string json) {
 
 asio::awaitable<void> DeviceSession::write(Self self, FrameHeader header, std::string json) {
   Outcome<void> written =
-      co_await FrameStream::write_frame(self->stream_, header, std::move(json), ByteView{}, kWriteLimit);
+      co_await FrameStream::write_frame(self->stream_, header, std::move(json), ByteView(), kWriteLimit);
   if (!written) self->stream_->close();  // the reader notices and ends the session, which is where it is logged
 }
 

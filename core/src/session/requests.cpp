@@ -1,10 +1,7 @@
 #include "session/requests.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -15,7 +12,6 @@
 #include "gearbox/base/stop_point.hpp"
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/ticket.hpp"
-#include "session/parking.hpp"
 
 namespace gearbox::session {
 
@@ -23,42 +19,19 @@ namespace asio = boost::asio;
 using link::UploadState;
 
 namespace {
-/// An answer waits so long for its device to acknowledge it, or to come back; a running request of a lost device as
-/// long.
-constexpr milliseconds kLinger{30'000};
 /// An upload of which no byte came for so long loses its place and its memory.
 constexpr milliseconds kStalled{30'000};
 constexpr milliseconds kSweepEvery{2'000};
 constexpr std::uint32_t kSessionsPerDevice = 8;
 /// One device has at most this part of the places for uploads, and at least one.
 constexpr std::uint32_t kPlacesShare = 8;
-/// Answers that are remembered for one device, in multiples of its limit of open requests.
-constexpr std::size_t kRememberedTimes = 2;
 /// The device is told the offset it has reached every so many bytes: what a cut can cost it.
 constexpr std::uint64_t kAcknowledgeEvery = 1ULL << 20;
 /// One device's uploads hold at most this part of the input arena (unless it is a single one).
 constexpr std::uint64_t kShareOfOneDevice = 2;
 /// This part of the input arena is never given to uploads.
 constexpr std::uint64_t kReservedForCalls = 16;
-/// Answers up to this size leave the worker's arena at once: a few small tensors may lie in the same grant as large ones that
-/// only a later step needed, and a device that does not acknowledge must not hold those.
-constexpr std::uint64_t kParkAtOnceBytes = 256 * 1024;
 }  // namespace
-
-std::uint32_t retry_after_ms(const Error& error) {
-  switch (error.code) {
-    case Errc::overloaded:
-      return 500;
-    case Errc::no_space:
-      return 1000;
-    case Errc::rate_limited:
-      return 5000;
-    case Errc::shutting_down:
-      return 2000;
-    default:
-      return 0;
-  }
-}
 
 Requests::Requests(Service& service) : service_(service) {
   asio::co_spawn(*service_.io, sweep(alive_, this), asio::detached);
@@ -89,13 +62,9 @@ void Requests::sweep_once(Instant now) {
     if (request->over && arena_is_short()) parking_.park(request->tensors);
   }
   for (const RequestPtr& request : stalled) {
-    fail(request, Error{Errc::timeout, "no byte of the upload came for " + std::to_string(kStalled.count() / 1000) + " s"});
+    fail(request,
+         Error{Errc::timeout, "no byte of the upload came for " + std::to_string(kStalled.count() / 1000) + " s"});
   }
-}
-
-bool Requests::arena_is_short() const {
-  const worker_pool::WorkerPool::Memory memory = service_.pool->memory();
-  return memory.output_used > memory.output_bytes / 2;
 }
 
 Outcome<void> Requests::joined(const PublicKey& device) {
@@ -220,9 +189,11 @@ void Requests::admit() {
       ++at;  // it waits for its own requests; those of others go ahead
       continue;
     }
-    // Each call needs a little room of its own: uploads never take the last of the arena, or nothing could run any more.
+    // Each call needs a little room of its own: uploads never take the last of the arena, or nothing could run any
+    // more.
     const bool fits = memory.input_used + bytes <= memory.input_bytes - memory.input_bytes / kReservedForCalls;
-    Outcome<void> reserved = fits ? request->ingest.reserve(*service_.pool) : Error{Errc::no_space, "the input arena is in use"};
+    Outcome<void> reserved =
+        fits ? request->ingest.reserve(*service_.pool) : Error{Errc::no_space, "the input arena is in use"};
     if (!reserved) {
       // Others hold the memory and will give it back: wait for that, in order. Nobody does: waiting would be in vain.
       if (memory.input_used > 0) break;
@@ -338,182 +309,6 @@ void Requests::complete(const RequestPtr& request) {
                                       });
   if (!request->over) request->run = std::move(started);  // it may have ended from inside start()
   admit();
-}
-
-void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome) {
-  if (request->over) return;
-  request->ready = Clock::now();
-  if (!outcome) return fail(request, outcome.error());
-  pipeline::RunResult& result = outcome.value();
-  request->tensors = std::move(result.tensors);
-  for (const pipeline::ResultTensor& tensor : request->tensors) {
-    request->result.tensors.push_back(tensor.spec);
-    request->result.bytes += tensor.spec.bytes;
-  }
-  request->result.timing.upload_us = static_cast<std::uint64_t>(elapsed(request->arrived, request->verified).count());
-  request->result.timing.queue_us = static_cast<std::uint64_t>(result.queue.count());
-  request->result.timing.total_us = static_cast<std::uint64_t>(elapsed(request->arrived, request->ready).count());
-  request->result.timing.steps = std::move(result.steps);
-  const std::size_t count = request->tensors.size();
-  if (count > wire::kMaxTensors || wire::to_json(request->result).size() > wire::kMaxJsonBytes) {
-    request->tensors.clear();
-    return fail(request, Error{Errc::result_too_large, "the result has " + std::to_string(count) + " tensors, more than one answer may describe"});
-  }
-  stop_point("node.result.ready");
-  ++counters_.answered;
-  settle(request, UploadState::done);
-  if (const auto listener = request->listener.lock()) listener->finished(request);
-}
-
-void Requests::fail(const RequestPtr& request, Error error) {
-  if (request->over) return;
-  request->ready = Clock::now();
-  ++counters_.failed;
-  request->error = std::move(error);
-  settle(request, UploadState::failed);
-  if (const auto listener = request->listener.lock()) {
-    listener->failed(request->key.id, *request->error, retry_after_ms(*request->error));
-  }
-}
-
-void Requests::settle(const RequestPtr& request, UploadState state) {
-  if (request->run) std::exchange(request->run, nullptr)->cancel();
-  release_upload(request);
-  request->over = true;
-  if (request->upload.state() != state)
-    request->upload.to(state);  // a digest that does not match has made it failed already
-  --open_;
-  DeviceShare& share = devices_[request->key.device];
-  if (request->ingest.reserved()) share.held_bytes -= request->ingest.plain_bytes();
-  --share.open;
-  if (request->listener.expired() || request->result.bytes <= kParkAtOnceBytes || arena_is_short()) {
-    parking_.park(request->tensors);
-  }
-  keep(request);
-  request->ingest.release();
-  // What failed on its way in may be sent again under the same id, for example when there is room again.
-  const bool refused = state == UploadState::failed && request->verified == Instant{};
-  if (refused) {
-    forget(request);
-  } else {
-    share.remembered.push_back(request->key);
-    linger(request);
-    const std::size_t most = kRememberedTimes * request->config->node.limits.max_requests_per_device;
-    if (share.remembered.size() > most) {
-      const RequestPtr oldest = table_.at(share.remembered.front());
-      forget(oldest);
-    }
-  }
-  check_idle();
-  // Its slabs may go now, or when the store has read them; whoever waits for memory is looked at after that.
-  asio::post(*service_.io, [this] { admit(); });
-}
-
-void Requests::keep(const RequestPtr& request) {
-  // What was refused on the way in is of no use to anybody later; what was accepted is kept, failed or not.
-  if (service_.store == nullptr || request->verified == Instant{}) return;
-  store::Item item;
-  item.key = request->key;
-  item.user = request->identity.user;
-  item.tenant = request->identity.ticket.tenant;
-  item.task = request->task->name;
-  item.node = service_.node;
-  item.ok = !request->error.has_value();
-  if (request->error) item.error = describe(*request->error);
-  for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
-  item.input_bytes = request->ingest.plain_views();
-  for (const pipeline::ResultTensor& tensor : request->tensors) {
-    item.outputs.push_back(tensor.spec);
-    for (const worker_pool::TensorRef& piece : tensor.pieces) item.output_bytes.push_back(piece.bytes());
-  }
-  item.timing = request->result.timing;
-  // The store reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them alive
-  // is moved there and back, never dropped on the way.
-  struct Held {
-    std::map<std::string, pipeline::Value> inputs;
-    std::vector<pipeline::ResultTensor> outputs;
-  };
-  auto held = std::make_shared<Held>(Held{request->ingest.values(), request->tensors});
-  service_.store->put(std::move(item), [this, held = std::move(held)]() mutable {
-    asio::post(*service_.io, [this, held = std::move(held)]() mutable {
-      held.reset();
-      admit();
-    });
-  });
-}
-
-void Requests::linger(const RequestPtr& request) {
-  request->timer.expires_after(kLinger);
-  request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
-    if (const RequestPtr alive = weak.lock(); alive && !failure && alive->over) forget(alive);
-  });
-}
-
-void Requests::forget(const RequestPtr& request) {
-  request->timer.cancel();
-  if (table_.erase(request->key) == 0) return;
-  if (const auto own = devices_.find(request->key.device); own != devices_.end()) {
-    std::erase(own->second.remembered, request->key);
-    if (own->second.empty()) devices_.erase(own);
-  }
-  check_idle();
-  asio::post(*service_.io, [this] { admit(); });
-}
-
-void Requests::check_idle() {
-  if (!idle_ || open_ > 0) return;
-  const bool owed = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
-    return !entry.second->error && !entry.second->listener.expired();
-  });
-  if (!owed) asio::post(*service_.io, std::exchange(idle_, nullptr));
-}
-
-void Requests::cancel(const RequestKey& key) {
-  const auto found = table_.find(key);
-  if (found == table_.end()) return;
-  const RequestPtr request = found->second;
-  fail(request, Error{Errc::cancelled, "by the device"});
-}
-
-void Requests::acknowledge(const RequestKey& key) {
-  const auto found = table_.find(key);
-  if (found == table_.end() || !found->second->over) return;
-  const RequestPtr request = found->second;
-  forget(request);
-}
-
-void Requests::left(const Listener* listener, const PublicKey* device) {
-  if (const auto own = device == nullptr ? devices_.end() : devices_.find(*device); own != devices_.end()) {
-    --own->second.sessions;
-    if (own->second.empty()) devices_.erase(own);
-  }
-  for (auto& [key, request] : table_) {
-    if (request->listener.lock().get() != listener) continue;
-    request->listener.reset();
-    if (request->over) {
-      parking_.park(request->tensors);
-      continue;
-    }
-    request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
-    request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
-      if (const RequestPtr alive = weak.lock(); alive && !failure) {
-        fail(alive, Error{Errc::cancelled, "its device went away and did not come back in time"});
-      }
-    });
-  }
-  check_idle();
-}
-
-void Requests::drain(std::function<void()> idle) {
-  draining_ = true;
-  idle_ = std::move(idle);
-  check_idle();
-}
-
-void Requests::end_all(const Error& error) {
-  std::vector<RequestPtr> all;
-  for (const auto& [key, request] : table_) all.push_back(request);
-  for (const RequestPtr& request : all) fail(request, error);
 }
 
 }  // namespace gearbox::session

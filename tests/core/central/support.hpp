@@ -148,7 +148,7 @@ struct Client {
     wire::FrameHeader header;
     header.type = type;
     header.request = request;
-    Outcome<void> sent = co_await FrameStream::write_frame(self->stream, header, std::move(json), {}, kWithin);
+    Outcome<void> sent = co_await FrameStream::write_frame(self->stream, header, std::move(json), ByteView(), kWithin);
     co_return sent;
   }
 

@@ -84,7 +84,7 @@ struct Counts {
 };
 
 asio::awaitable<void> write_and_count(std::shared_ptr<FrameStream> to, const Bytes& payload, Counts& counts) {
-  Outcome<void> written = co_await FrameStream::write_frame(to, {}, {}, payload, kSoon);
+  Outcome<void> written = co_await FrameStream::write_frame(to, wire::FrameHeader(), std::string(), payload, kSoon);
   ++(!written && written.error().code == Errc::overloaded ? counts.overloaded : counts.others);
 }
 

@@ -40,7 +40,7 @@ asio::awaitable<void> talk(std::shared_ptr<FrameStream> stream, std::vector<std:
   for (std::string& text : said) {
     wire::FrameHeader header;
     header.type = wire::FrameType::control;
-    Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(text), {}, kWithin);
+    Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(text), ByteView(), kWithin);
     if (!sent) co_return;
     Outcome<wire::Frame> frame = co_await FrameStream::read_frame(stream, kWithin);
     if (!frame) co_return;
