@@ -134,12 +134,13 @@ TEST(ResultStore, RemovesTheOldestWhenThereIsTooMuch) {
   const TempDir folder;
   config::StoreConfig config;
   config.max_bytes = 2500;
+  const std::string input(900, 'i');  // they outlive the store, which reads them on its own thread
+  const std::string output(100, 'o');
   Written written;
   {
     auto store = ResultStore::open(folder.path(), config);
     ASSERT_TRUE(store);
-    for (unsigned char i = 1; i <= 5; ++i)
-      store.value()->put(item(i, std::string(900, 'i'), std::string(100, 'o')), written.one());
+    for (unsigned char i = 1; i <= 5; ++i) store.value()->put(item(i, input, output), written.one());
     ASSERT_TRUE(written.wait_for(5));
   }
   {
