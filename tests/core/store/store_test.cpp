@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -38,7 +39,15 @@ class Written {
   int count_ = 0;
 };
 
-Item item(unsigned char number, const std::string& input, const std::string& output) {
+/// The bytes that items view: the store reads them on its own thread, perhaps after a test's own variables are gone.
+const std::string& kept(const std::string& bytes) {
+  static std::deque<std::string> all;
+  return all.emplace_back(bytes);
+}
+
+Item item(unsigned char number, const std::string& its_input, const std::string& its_output) {
+  const std::string& input = kept(its_input);
+  const std::string& output = kept(its_output);
   Item out;
   out.key.id.bytes[0] = std::byte{number};
   out.key.device.bytes[0] = std::byte{7};
@@ -148,11 +157,11 @@ TEST(ResultStore, RemovesTheOldestWhenThereIsTooMuch) {
     auto store = ResultStore::open(folder.path(), config);
     ASSERT_TRUE(store);
     const Instant give_up = Clock::now() + seconds(20);
-    const auto kept = [&] {
+    const auto count = [&] {
       const auto rows = list(folder.path(), "", 10);
       return rows ? rows.value().size() : 0;
     };
-    while (kept() != 2 && Clock::now() < give_up) std::this_thread::yield();
+    while (count() != 2 && Clock::now() < give_up) std::this_thread::yield();
   }
   const auto rows = list(folder.path(), "", 10);
   ASSERT_TRUE(rows);
