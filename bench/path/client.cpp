@@ -57,11 +57,13 @@ Outcome<Client> Client::log_in(const NodeProcess& node, const std::string& addre
   BOOST_OUTCOME_TRY(client.send(agreed.finish));
   client.channel_.emplace(std::move(agreed.channel));
 
+  // Each connection is a device of its own: a node takes only a few of one device.
+  const link::SigningKeys device = link::make_signing_keys();
   wire::Hello hello;
   hello.role = "device";
-  hello.ticket = node.ticket();
+  hello.ticket = node.ticket_for(device.public_key);
   hello.agent = "bench_path";
-  link::sign_hello(node.device(), client.channel_->h(), hello);
+  link::sign_hello(device, client.channel_->h(), hello);
   wire::FrameHeader header;
   header.type = wire::FrameType::hello;
   Bytes sealed;

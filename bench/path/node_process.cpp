@@ -192,22 +192,23 @@ void NodeProcess::serve(const Setup& setup, int ready) const {
   std::_Exit(0);  // open sessions go with the process
 }
 
+std::string NodeProcess::ticket_for(const PublicKey& device) const {
+  wire::Ticket ticket;
+  ticket.device = device;
+  ticket.user = "bench";
+  ticket.tasks = {"look"};
+  ticket.node = identity_;
+  ticket.expires_unix_ms = 1'000'000'000;
+  ticket.key_id = kCentralKeyId;
+  return link::sign_ticket(central_, ticket);
+}
+
 Outcome<std::unique_ptr<NodeProcess>> NodeProcess::start(const Setup& setup) {
   std::unique_ptr<NodeProcess> node(new NodeProcess);
   node->channel_keys_ = link::make_channel_keys();
   node->server_key_ = node->channel_keys_.public_key;
   node->central_ = link::make_signing_keys();
-  node->device_ = link::make_signing_keys();
   node->identity_ = to_text(link::make_signing_keys().public_key);
-  wire::Ticket ticket;
-  ticket.device = node->device_.public_key;
-  ticket.user = "bench";
-  ticket.tasks = {"look"};
-  ticket.node = node->identity_;
-  ticket.expires_unix_ms = 1'000'000'000;
-  ticket.key_id = kCentralKeyId;
-  node->ticket_ = link::sign_ticket(node->central_, ticket);
-
   std::string folder = (std::filesystem::temp_directory_path() / "gearbox-bench-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) return Error{Errc::io_error, "no temporary folder can be made"};
   node->folder_ = folder;

@@ -29,8 +29,8 @@ class NodeProcess {
 
   std::uint16_t port() const;
   const std::array<std::byte, 32>& server_key() const { return server_key_; }
-  const link::SigningKeys& device() const { return device_; }
-  const std::string& ticket() const { return ticket_; }
+  /// What central would give that device.
+  std::string ticket_for(const PublicKey& device) const;
 
   /// CPU time of the node's one thread so far.
   double cpu_us() const;
@@ -53,8 +53,7 @@ class NodeProcess {
   pid_t pid_ = -1;
   std::array<std::byte, 32> server_key_{};
   link::ChannelKeys channel_keys_;
-  link::SigningKeys central_, device_;
-  std::string ticket_;
+  link::SigningKeys central_;
   std::string identity_;
 };
 

@@ -45,11 +45,24 @@ void DeviceSession::close() {
 }
 
 asio::awaitable<void> DeviceSession::serve(Self self) {
-  // One result for both: an idle connection waits inside of here, and its frame is part of what it costs.
-  Outcome<void> ended = co_await open(self);
-  const bool opened = ended.has_value();
-  if (opened) ended = co_await loop(self);
-  if (!ended && ended.error().code != Errc::closed) self->log_end(opened, ended.error());
+  // The loop is written out here: an idle connection waits inside of it, and each coroutine's frame is part of what it costs.
+  Outcome<void> going = co_await open(self);
+  const bool opened = going.has_value();
+  bool pinged = false;
+  while (going) {
+    const milliseconds idle = self->service_.config()->node.limits.idle;
+    Outcome<FrameHeader> header = co_await FrameStream::read_header(self->stream_, idle);
+    if (header) {
+      pinged = false;
+      going = co_await handle(self, header.value());
+    } else if (header.error().code == Errc::timeout && !pinged) {
+      pinged = true;  // silent for the whole time: ask once, then it is gone
+      self->send(header_of(FrameType::ping), {});
+    } else {
+      going = header.error();
+    }
+  }
+  if (going.error().code != Errc::closed) self->log_end(opened, going.error());
   self->requests_.left(self.get(), self->joined_ ? &self->identity_.device : nullptr);
   self->stream_->close();
 }
@@ -118,23 +131,6 @@ Outcome<void> DeviceSession::identify(const wire::Hello& hello) {
   identity_.device = hello.key;
   identity_.user = identity_.ticket.user;
   return done();
-}
-
-asio::awaitable<Outcome<void>> DeviceSession::loop(Self self) {
-  bool pinged = false;
-  for (;;) {
-    const milliseconds idle = self->service_.config()->node.limits.idle;
-    Outcome<FrameHeader> header = co_await FrameStream::read_header(self->stream_, idle);
-    if (!header) {
-      if (header.error().code != Errc::timeout || pinged) co_return header.error();
-      pinged = true;  // silent for the whole time: ask once, then it is gone
-      self->send(header_of(FrameType::ping), {});
-      continue;
-    }
-    pinged = false;
-    Outcome<void> handled = co_await handle(self, header.value());
-    if (!handled) co_return handled.error();
-  }
 }
 
 asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader header) {
@@ -325,7 +321,7 @@ void DeviceSession::finished(const RequestPtr& request) {
 asio::awaitable<void> DeviceSession::write_results(Self self) {
   while (!self->answers_.empty()) {
     Outcome<void> written = co_await write_result(self, self->answers_.front());
-    self->answers_.pop_front();
+    self->answers_.erase(self->answers_.begin());
     if (written) continue;
     self->answers_.clear();
     self->stream_->close();  // the reader notices and ends the session, which is where it is logged

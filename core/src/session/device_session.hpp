@@ -5,9 +5,9 @@
 #include <boost/asio/awaitable.hpp>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gearbox/net/frame_stream.hpp"
 #include "session/identity.hpp"
@@ -35,7 +35,6 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
  private:
   using Self = std::shared_ptr<DeviceSession>;
   static boost::asio::awaitable<Outcome<void>> open(Self self);
-  static boost::asio::awaitable<Outcome<void>> loop(Self self);
   static boost::asio::awaitable<Outcome<void>> handle(Self self, wire::FrameHeader header);
   static boost::asio::awaitable<Outcome<void>> read_submit(Self self, wire::FrameHeader header);
   static boost::asio::awaitable<Outcome<void>> read_chunk(Self self, wire::FrameHeader header);
@@ -55,7 +54,7 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Identity identity_;
   bool identified_ = false;
   bool joined_ = false;             // counts among its device's connections
-  std::deque<RequestPtr> answers_;  // to be sent, one after the other; the first is under way
+  std::vector<RequestPtr> answers_;  // few; to be sent, one after the other; the first is under way
   RequestId brings_its_bytes_;  // while a submit that carries its upload is announced
 };
 

@@ -137,7 +137,7 @@ class Requests {
     std::uint32_t open = 0;               // requests
     std::uint32_t places = 0;             // uploads under way
     std::uint64_t held_bytes = 0;         // of the input arena
-    std::deque<RequestKey> remembered;    // answered, not acknowledged; oldest first
+    std::vector<RequestKey> remembered;    // answered, not acknowledged; oldest first
     bool empty() const { return sessions == 0 && open == 0 && remembered.empty(); }
   };
   std::map<PublicKey, DeviceShare> devices_;
