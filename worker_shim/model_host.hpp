@@ -64,13 +64,13 @@ class ModelHost {
   NumpyArrays::Dtypes dtypes_;
   NumpyArrays arrays_;
   std::vector<pybind11::object> input_names_, output_names_;  // of the record's, as Python text, made once
-  std::vector<pybind11::object> lent_;             // views that the batch under way was given
-  std::vector<pybind11::object> held_;             // views that a model kept although their call was answered
-  bool copy_inputs_ = false;                       // once a model was seen keeping views
-  shm::WorkerEndpoint* endpoint_ = nullptr;        // of the batch under way
-  std::vector<Item> items_;                        // at least as many as calls under way
-  std::vector<Item*> batch_;                       // those of them that are run
-  std::vector<Item*> running_;                     // the batch under way, in the model's order
+  std::vector<pybind11::object> lent_;                        // views that the batch under way was given
+  std::vector<pybind11::object> held_;       // views that a model kept although their call was answered
+  bool copy_inputs_ = false;                 // once a model was seen keeping views
+  shm::WorkerEndpoint* endpoint_ = nullptr;  // of the batch under way
+  std::vector<Item> items_;                  // at least as many as calls under way
+  std::vector<Item*> batch_;                 // those of them that are run
+  std::vector<Item*> running_;               // the batch under way, in the model's order
 };
 
 }  // namespace gearbox::shim

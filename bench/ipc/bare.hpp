@@ -18,7 +18,8 @@ Samples memcpy_of(std::size_t bytes, int times);
 Samples ring_spin(int times);
 /// `bytes` written in place by one side, read once by the other, whose sum comes back over the same rings; both spin.
 Samples ring_spin_large(std::size_t bytes, int times);
-/// Writes `bytes` (whole words) so that each differs from the last time, without reading anything; returns the words' sum.
+/// Writes `bytes` (whole words) so that each differs from the last time, without reading anything; returns the words'
+/// sum.
 std::uint64_t write_in_place(std::span<std::byte> bytes, std::uint64_t seed);
 /// The same rings, both sides on one CPU, never spinning: each waits in a futex.
 Samples ring_futex_one_core(int times);

@@ -1,22 +1,27 @@
-// bench_path: what the node's own code costs on a request's way in, beside the bare parts of it, and what a connection costs.
+// bench_path: what the node's own code costs on a request's way in, beside the bare parts of it, and what a connection
+// costs.
 //
 //   bench_path [--json FILE] [--rounds N] [--connections N] [photo.ppm ...]
 //
-// How it is measured. The node is a process of its own with one thread, made of the product's rooms (node_process.hpp says
-// what is left out), with spin_us = 0; its CPU time is that process's clock, system calls included. The client is the thread
-// of this process, over TCP on 127.0.0.1 and the sealed channel; it has sealed every frame before the clock is read, and its
-// sends are few and large, as from a device on the same host.
-//   path.serial_sum_over_cpu  An upload of a raw photo of about 3 MB (image_delta + zstd). The node's clock is read when it
-//       sleeps before the submit, and by the node itself when it looks for a worker for the accepted request: the submit and
-//       its answer count, and so do receiving from the socket, decoding into the slab and the digest; the worker's step does
-//       not. Bare: for the same tiles, sealed alike, libsodium opens each record in one call, zstd and image_delta's decode
-//       follow, in one thread, into memory as warm as the slab. Ratio of each round, median; more photos: the median of all.
+// How it is measured. The node is a process of its own with one thread, made of the product's rooms (node_process.hpp
+// says what is left out), with spin_us = 0; its CPU time is that process's clock, system calls included. The client is
+// the thread of this process, over TCP on 127.0.0.1 and the sealed channel; it has sealed every frame before the clock
+// is read, and its sends are few and large, as from a device on the same host.
+//   path.serial_sum_over_cpu  An upload of a raw photo of about 3 MB (image_delta + zstd). The node's clock is read
+//   when it
+//       sleeps before the submit, and by the node itself when it looks for a worker for the accepted request: the
+//       submit and its answer count, and so do receiving from the socket, decoding into the slab and the digest; the
+//       worker's step does not. Bare: for the same tiles, sealed alike, libsodium opens each record in one call, zstd
+//       and image_delta's decode follow, in one thread, into memory as warm as the slab. Ratio of each round, median;
+//       more photos: the median of all.
 //   path.stored_over_aead     The same for a JPEG of about 3 MB that is stored; bare is libsodium's opening alone.
-//   path.overhead_us          A whole 64-byte inline request and its acknowledgement, one at a time, each from sleeping node to
+//   path.overhead_us          A whole 64-byte inline request and its acknowledgement, one at a time, each from sleeping
+//   node to
 //       sleeping node: three wake-ups with their system calls are in it. Median of all requests.
-//   conn.held, conn.idle_kb   N sealed and logged-in connections that are all held while requests go on on some; growth of the
-//       node's resident memory for each, after the requests. Kernel memory is not in it. `held` counts those that answer a
-//       ping at the end.
+//   conn.held, conn.idle_kb   N sealed and logged-in connections that are all held while requests go on on some; growth
+//   of the
+//       node's resident memory for each, after the requests. Kernel memory is not in it. `held` counts those that
+//       answer a ping at the end.
 #include <spdlog/spdlog.h>
 
 #include <fstream>
@@ -33,7 +38,8 @@ namespace {
 
 constexpr std::size_t kWanted = 3'000'000;  // bytes of a photo, plain; of a JPEG, coded
 
-/// `sample` as one file of a camera that wastes nothing: the picture is repeated downwards until the file is big enough.
+/// `sample` as one file of a camera that wastes nothing: the picture is repeated downwards until the file is big
+/// enough.
 Bytes jpeg_of(const Sample& sample) {
   auto codec = must(codec::JpegCodec::create(97));
   plugin::TileView tile;
@@ -143,8 +149,8 @@ int run(const Options& options) {
     const std::vector<Sample> photos = photos_of(options.files);
     for (const Sample& sample : photos) {
       Upload upload = Upload::coded(sample.spec, sample.plain);
-      std::printf("%-24s %9.0f KB plain, %9.0f KB sealed\n", sample.name.c_str(), static_cast<double>(upload.plain_bytes()) / 1e3,
-                  static_cast<double>(upload.wire_bytes()) / 1e3);
+      std::printf("%-24s %9.0f KB plain, %9.0f KB sealed\n", sample.name.c_str(),
+                  static_cast<double>(upload.plain_bytes()) / 1e3, static_cast<double>(upload.wire_bytes()) / 1e3);
       measure(upload, *node, client, options.rounds, photo);
     }
     Upload upload = Upload::stored(jpeg_of(photos.front()));

@@ -45,8 +45,8 @@ class Watched final : public plugin::Balancer {
  public:
   using Note = std::function<void()>;
   explicit Watched(Note note) : note_(std::move(note)) {}
-  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request, std::span<const plugin::CandidateView> candidates,
-                                    Instant now) override {
+  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
+                                    std::span<const plugin::CandidateView> candidates, Instant now) override {
     note_();
     return inner_.pick(request, candidates, now);
   }
@@ -116,7 +116,8 @@ struct Rooms {
     auto stream = net::FrameStream::adopt(io.get_executor(), connection.descriptor, connection.peer);
     if (!stream) return;
     ++sessions;
-    auto session = std::make_shared<DeviceSession>(service, *requests, std::move(stream).value(), DeviceSession::Door::sealed);
+    auto session =
+        std::make_shared<DeviceSession>(service, *requests, std::move(stream).value(), DeviceSession::Door::sealed);
     asio::co_spawn(io, attend(this, std::move(session)), asio::detached);
   }
 
@@ -167,7 +168,9 @@ void NodeProcess::serve(const Setup& setup, int ready) const {
     return link::check_ticket(text, {&ticket_keys, identity_, device, 0});
   };
   rooms.service.still_good = [](const session::Identity&) -> Outcome<void> { return done(); };
-  rooms.service.control = [](const std::string&) -> Outcome<std::string> { return Error{Errc::not_found, "no commands"}; };
+  rooms.service.control = [](const std::string&) -> Outcome<std::string> {
+    return Error{Errc::not_found, "no commands"};
+  };
   const std::string url = rooms.open(config, folder_);
   rooms.service.pool = rooms.pool.get();
   rooms.service.dispatcher = rooms.dispatcher.get();

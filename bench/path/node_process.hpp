@@ -1,7 +1,7 @@
-// node_process.hpp: a node of the product's own rooms in a process of its own, with one thread, so that its CPU time and
-// its memory are the node's alone: accept loop, DeviceSession, Requests, Ingest, pipeline, dispatcher, worker pool and a
-// C++ echo worker. Left out: central (tickets are checked as a node does, the key is known), plugins from files (their
-// object code is linked in), the store (it writes on a thread of its own).
+// node_process.hpp: a node of the product's own rooms in a process of its own, with one thread, so that its CPU time
+// and its memory are the node's alone: accept loop, DeviceSession, Requests, Ingest, pipeline, dispatcher, worker pool
+// and a C++ echo worker. Left out: central (tickets are checked as a node does, the key is known), plugins from files
+// (their object code is linked in), the store (it writes on a thread of its own).
 #pragma once
 
 #include <sys/types.h>

@@ -10,8 +10,8 @@ namespace gearbox::bench {
 /// One small inline request and its whole answer; then its acknowledgement. Errors: what went wrong.
 Outcome<void> small_request(Client& client);
 
-/// CPU of the node for each of `count` small requests, from a sleeping node to a sleeping node: frame in, ring, worker's
-/// answer, frame out, acknowledgement in.
+/// CPU of the node for each of `count` small requests, from a sleeping node to a sleeping node: frame in, ring,
+/// worker's answer, frame out, acknowledgement in.
 std::vector<double> small_request_cpu_us(const NodeProcess& node, Client& client, int count);
 
 struct Held {

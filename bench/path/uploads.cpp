@@ -89,7 +89,8 @@ double Upload::node_cpu_us(NodeProcess& node, Client& client) const {
   must(client.send(frames));
   must(client.receive(wire::FrameType::accepted));
   must(client.receive(wire::FrameType::result));
-  if (node.hand_overs() != before + 1) must(Outcome<void>(Error{Errc::internal, "one upload was not one call of a worker"}));
+  if (node.hand_overs() != before + 1)
+    must(Outcome<void>(Error{Errc::internal, "one upload was not one call of a worker"}));
   const double end = node.handed_over_us();
   must(client.send(acknowledgement));
   return end - begin;

@@ -1,5 +1,5 @@
-// uploads.hpp: one upload as a device sends it, measured twice: what the node's thread spends on it, and what its bare parts
-// cost on the same sealed bytes.
+// uploads.hpp: one upload as a device sends it, measured twice: what the node's thread spends on it, and what its bare
+// parts cost on the same sealed bytes.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ class Upload {
   static Upload coded(const wire::TensorSpec& spec, ByteView plain);
   static Upload stored(Bytes content);
 
-  /// CPU of the node from the sleeping node before the submit frame to the accepted, verified request with its slab filled.
-  /// The client seals all frames before; the clock is read by the node itself where it looks for a worker.
+  /// CPU of the node from the sleeping node before the submit frame to the accepted, verified request with its slab
+  /// filled. The client seals all frames before; the clock is read by the node itself where it looks for a worker.
   double node_cpu_us(NodeProcess& node, Client& client) const;
 
-  /// CPU of this thread for the bare parts, on a channel of its own: each body record is opened by libsodium in one call;
-  /// a coded tile is then decompressed and un-predicted into place, one call after the other.
+  /// CPU of this thread for the bare parts, on a channel of its own: each body record is opened by libsodium in one
+  /// call; a coded tile is then decompressed and un-predicted into place, one call after the other.
   double bare_cpu_us();
 
   std::uint64_t wire_bytes() const { return wire_.size(); }

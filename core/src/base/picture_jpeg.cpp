@@ -62,8 +62,8 @@ Outcome<Segment> segment_at(ByteView file, std::size_t at) {
 
 constexpr std::size_t kStride = 256;
 
-/// True when one of kStride bytes is 0xFF without a zero (stuffing, by far the most frequent) behind it; reads one byte more.
-/// A plain loop without branches, for the vectoriser.
+/// True when one of kStride bytes is 0xFF without a zero (stuffing, by far the most frequent) behind it; reads one byte
+/// more. A plain loop without branches, for the vectoriser.
 GEARBOX_WIDE_CLONE bool has_marker(const unsigned char* bytes) {
   unsigned char found = 0;
   for (std::size_t i = 0; i < kStride; ++i) {
@@ -77,7 +77,8 @@ std::size_t scan_end(ByteView file, std::size_t at) {
   std::size_t looked_at = at;  // where the stride ends that is known to hold a marker
   while (at < file.size()) {
     if (at >= looked_at) {
-      while (file.size() - at > kStride && !has_marker(reinterpret_cast<const unsigned char*>(&file[at]))) at += kStride;
+      while (file.size() - at > kStride && !has_marker(reinterpret_cast<const unsigned char*>(&file[at])))
+        at += kStride;
       looked_at = at + kStride;
     }
     const void* found = std::memchr(&file[at], 0xFF, file.size() - at);

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "central/accounts.hpp"
-#include "sqlite/sqlite.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "sqlite/sqlite.hpp"
 
 namespace gearbox::central {
 

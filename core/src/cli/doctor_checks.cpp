@@ -121,8 +121,7 @@ Finding check_port(const std::string& role, const std::string& url, const fs::pa
     finding.what += " is free";
     return finding;
   }
-  const Outcome<std::string> status =
-      serving::ask_control_now(socket, R"({"command":"status"})", milliseconds(2000));
+  const Outcome<std::string> status = serving::ask_control_now(socket, R"({"command":"status"})", milliseconds(2000));
   if (reason == EADDRINUSE && status) {
     finding.what += ": our own " + role + " listens there";
     return finding;

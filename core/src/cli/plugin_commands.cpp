@@ -27,15 +27,14 @@ constexpr std::size_t kShortChecksum = 12;  // hexadecimal digits: enough to tel
 json::object facts_of(const plugin_host::PluginInfo& info) {
   json::array options;
   for (const plugin_host::OptionInfo& option : info.options) {
-    options.push_back(json::object{{"key", option.key},
-                                   {"default", option.fallback},
-                                   {"unit", option.unit},
-                                   {"help", option.help}});
+    options.push_back(
+        json::object{{"key", option.key}, {"default", option.fallback}, {"unit", option.unit}, {"help", option.help}});
   }
-  return json::object{{"name", info.name},         {"kind", info.kind},       {"version", info.version},
-                      {"summary", info.summary},   {"state", info.state},     {"reason", info.reason},
-                      {"checksum", info.checksum}, {"shipped", info.shipped}, {"file", info.file.string()},
-                      {"options", std::move(options)}};
+  return json::object{{"name", info.name},          {"kind", info.kind},
+                      {"version", info.version},    {"summary", info.summary},
+                      {"state", info.state},        {"reason", info.reason},
+                      {"checksum", info.checksum},  {"shipped", info.shipped},
+                      {"file", info.file.string()}, {"options", std::move(options)}};
 }
 
 /// "fill=4": each option with its default.

@@ -3,10 +3,10 @@
 
 #include <cstdio>
 
-#include "supervisor/supervisor.hpp"
 #include "central/accounts.hpp"
 #include "central/run_central.hpp"
 #include "node/run_node.hpp"
+#include "supervisor/supervisor.hpp"
 
 namespace gearbox::cli {
 

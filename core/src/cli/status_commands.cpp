@@ -48,9 +48,9 @@ void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::ob
         if (!status && status.error().code == Errc::unreachable) state = "starting";
       }
     }
-    roles.add({name, state, pid, restarts, up, status ? text_in(status.value(), "listen") : std::string(),
-               status || status.error().code == Errc::unreachable ? std::string()
-                                                                  : escaped(status.error().detail, 80)});
+    roles.add(
+        {name, state, pid, restarts, up, status ? text_in(status.value(), "listen") : std::string(),
+         status || status.error().code == Errc::unreachable ? std::string() : escaped(status.error().detail, 80)});
   };
   roles.add({"supervisor", supervisor ? "running" : state_of(supervisor),
              supervisor ? std::to_string(number_in(supervisor.value(), "pid")) : std::string()});

@@ -14,7 +14,8 @@ class Table {
   /// Missing cells are empty; surplus ones are dropped. Text from outside must have been escaped.
   void add(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
-  /// Title line and rows, each ended, no trailing blanks; a column with nothing in any row is left out. `bold` puts the titles in bold.
+  /// Title line and rows, each ended, no trailing blanks; a column with nothing in any row is left out. `bold` puts the
+  /// titles in bold.
   std::string text(bool bold) const;
 
  private:

@@ -41,7 +41,8 @@ Outcome<CodecChain> CodecChain::create(const wire::TensorSpec& spec, std::vector
       return refused("codec " + chain.codecs_[k].name + " may make a tile of " + std::to_string(bound) +
                      " bytes; a frame holds " + std::to_string(wire::kMaxPayloadBytes));
     }
-    if (k + 1 < chain.codecs_.size()) chain.between_.push_back({std::make_unique_for_overwrite<std::byte[]>(bound), bound});
+    if (k + 1 < chain.codecs_.size())
+      chain.between_.push_back({std::make_unique_for_overwrite<std::byte[]>(bound), bound});
   }
   chain.coded_bound_ = bound;
   return chain;

@@ -160,7 +160,8 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
                                      " died while they ran this request: " + answer.outputs.error().detail};
   }
   JobResult result;
-  // Handed over ahead of time, a call still waits in the worker's ring: all that is not the model's own time is waiting.
+  // Handed over ahead of time, a call still waits in the worker's ring: all that is not the model's own time is
+  // waiting.
   const microseconds ran = std::chrono::duration_cast<microseconds>(answer.run);
   result.queued = std::max(elapsed(waiting.since, Clock::now()) - ran, microseconds{0});
   result.run = answer.run;

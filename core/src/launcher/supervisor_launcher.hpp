@@ -1,5 +1,5 @@
-// supervisor_launcher.hpp: a node's way to have its workers started: the supervisor's socket, dialled again for as long as
-// it takes.
+// supervisor_launcher.hpp: a node's way to have its workers started: the supervisor's socket, dialled again for as long
+// as it takes.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -10,7 +10,8 @@
 namespace gearbox::net {
 
 inline constexpr std::size_t kReadAheadBytes = 4096;
-/// For reading: large, so that an upload takes few system calls (and TCP few acknowledgements), yet at home in a core's L2.
+/// For reading: large, so that an upload takes few system calls (and TCP few acknowledgements), yet at home in a core's
+/// L2.
 inline constexpr std::size_t kScratchBytes = 256 * 1024;
 /// Of it, for writing: what a slow peer leaves of a piece is kept, and must be little.
 inline constexpr std::size_t kWriteBytes = 64 * 1024;

@@ -32,8 +32,8 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
   /// Errors: closed; io_error.
   Outcome<std::size_t> write_some(std::span<const iovec> parts, bool more);
 
-  /// Errors: timeout; closed (here). After a timeout all is as before. `at_least`: bytes below which waking is not worth
-  /// while, a hint that TCP follows; an upload over a slow link would else wake us for each of its packets.
+  /// Errors: timeout; closed (here). After a timeout all is as before. `at_least`: bytes below which waking is not
+  /// worth while, a hint that TCP follows; an upload over a slow link would else wake us for each of its packets.
   asio::awaitable<Outcome<void>> wait_readable(Instant deadline, std::size_t at_least = 1);
   asio::awaitable<Outcome<void>> wait_writable(Instant deadline);
 

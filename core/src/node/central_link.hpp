@@ -36,7 +36,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
     /// Finds central anew and connects; blocks up to `within`, so it is called on a thread of its own.
     std::function<Outcome<Dialled>(milliseconds within)> dial;
     std::function<wire::NodeReport()> report;
-    std::function<void()> learned;    // time, keys or revocations have come
+    std::function<void()> learned;  // time, keys or revocations have come
   };
   explicit CentralLink(Setup setup);
 

@@ -7,10 +7,10 @@
 
 #include "config/config.hpp"
 #include "gearbox/base/text.hpp"
+#include "launcher/supervisor_launcher.hpp"
 #include "node/node.hpp"
 #include "serving/accept_loop.hpp"
 #include "serving/stop_signals.hpp"
-#include "launcher/supervisor_launcher.hpp"
 
 namespace gearbox::node {
 

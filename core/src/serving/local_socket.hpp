@@ -1,5 +1,5 @@
-// local_socket.hpp: connecting to sockets in the state folder's run/, whatever the length of the path, and who is at the
-// other end.
+// local_socket.hpp: connecting to sockets in the state folder's run/, whatever the length of the path, and who is at
+// the other end.
 #pragma once
 
 #include <filesystem>

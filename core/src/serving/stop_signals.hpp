@@ -24,8 +24,8 @@ class StopSignals {
   std::shared_ptr<State> state_;
 };
 
-/// Lets SIGTERM and SIGINT wait while a role opens its ports and memory: StopSignals, made at the end of that, then gets
-/// them at once, and nothing half-opened is left behind. Made and destroyed by the thread that opens.
+/// Lets SIGTERM and SIGINT wait while a role opens its ports and memory: StopSignals, made at the end of that, then
+/// gets them at once, and nothing half-opened is left behind. Made and destroyed by the thread that opens.
 class HoldSignals {
  public:
   HoldSignals();

@@ -45,7 +45,8 @@ void DeviceSession::close() {
 }
 
 asio::awaitable<void> DeviceSession::serve(Self self) {
-  // The loop is written out here: an idle connection waits inside of it, and each coroutine's frame is part of what it costs.
+  // The loop is written out here: an idle connection waits inside of it, and each coroutine's frame is part of what it
+  // costs.
   Outcome<void> going = co_await open(self);
   const bool opened = going.has_value();
   bool pinged = false;

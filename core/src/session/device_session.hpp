@@ -53,9 +53,9 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Door door_;
   Identity identity_;
   bool identified_ = false;
-  bool joined_ = false;             // counts among its device's connections
+  bool joined_ = false;              // counts among its device's connections
   std::vector<RequestPtr> answers_;  // few; to be sent, one after the other; the first is under way
-  RequestId brings_its_bytes_;  // while a submit that carries its upload is announced
+  RequestId brings_its_bytes_;       // while a submit that carries its upload is announced
 };
 
 }  // namespace gearbox::session

@@ -58,9 +58,9 @@ struct Request {
   Instant deadline{}, arrived{}, verified{}, ready{};
   std::shared_ptr<pipeline::Run> run;
   const Listener* reader = nullptr;  // who is reading a chunk straight into the slab
-  Instant progress{};              // when bytes came last
-  bool uploading = false;          // holds one of the places for uploads
-  std::uint64_t acknowledged = 0;  // offset last told to the device
+  Instant progress{};                // when bytes came last
+  bool uploading = false;            // holds one of the places for uploads
+  std::uint64_t acknowledged = 0;    // offset last told to the device
 
   // once it is over
   std::optional<Error> error;
@@ -101,8 +101,8 @@ class Requests {
   void left(const Listener* listener, const PublicKey* device);
   void fail(const RequestPtr& request, Error error);
 
-  /// No new ones from here on. `idle` is called once, when no request is open and no connected device still has an answer to
-  /// acknowledge.
+  /// No new ones from here on. `idle` is called once, when no request is open and no connected device still has an
+  /// answer to acknowledge.
   void drain(std::function<void()> idle);
   /// Ends all that is open with `error`.
   void end_all(const Error& error);
@@ -134,10 +134,10 @@ class Requests {
   /// What one device has of the node; every part is bounded, so that it cannot crowd out others.
   struct DeviceShare {
     std::uint32_t sessions = 0;
-    std::uint32_t open = 0;               // requests
-    std::uint32_t places = 0;             // uploads under way
-    std::uint64_t held_bytes = 0;         // of the input arena
-    std::vector<RequestKey> remembered;    // answered, not acknowledged; oldest first
+    std::uint32_t open = 0;              // requests
+    std::uint32_t places = 0;            // uploads under way
+    std::uint64_t held_bytes = 0;        // of the input arena
+    std::vector<RequestKey> remembered;  // answered, not acknowledged; oldest first
     bool empty() const { return sessions == 0 && open == 0 && remembered.empty(); }
   };
   std::map<PublicKey, DeviceShare> devices_;

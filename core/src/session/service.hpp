@@ -26,13 +26,14 @@ struct Service {
   const link::ChannelKeys* channel_keys = nullptr;
   worker_pool::WorkerPool* pool = nullptr;
   dispatch::Dispatcher* dispatcher = nullptr;
-  store::ResultStore* store = nullptr;  // null: nothing is kept
+  store::ResultStore* store = nullptr;      // null: nothing is kept
   serving::LogBudget log{20, seconds(10)};  // for what strangers cause
   std::function<config::Snapshot()> config;
   std::function<Outcome<std::shared_ptr<plugin::Codec>>(std::string_view name)> codec;
   /// Checks a ticket that `device` presents against central's keys, time and revocations.
   std::function<Outcome<wire::Ticket>(std::string_view ticket, const PublicKey& device)> check_ticket;
-  /// May a session that was let in begin another request? Errors: expired_ticket, not_allowed (revoked): the session ends.
+  /// May a session that was let in begin another request? Errors: expired_ticket, not_allowed (revoked): the session
+  /// ends.
   std::function<Outcome<void>(const Identity&)> still_good;
   /// A command of the local command line, as JSON; its answer, as JSON. Errors: sent back in an error frame.
   std::function<Outcome<std::string>(const std::string& command)> control;

@@ -1,4 +1,5 @@
-// sqlite.hpp: the little of SQLite that central and the store use: one connection, prepared statements, errors as Outcome.
+// sqlite.hpp: the little of SQLite that central and the store use: one connection, prepared statements, errors as
+// Outcome.
 //
 // A connection and its statements belong to one thread at a time.
 #pragma once

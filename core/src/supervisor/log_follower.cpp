@@ -29,7 +29,8 @@ std::string printable(std::string_view line) {
   return out;
 }
 
-/// Copies from byte `copied` of `from` to its end, as it is by then. False: it cannot, or has not met the end by `most`.
+/// Copies from byte `copied` of `from` to its end, as it is by then. False: it cannot, or has not met the end by
+/// `most`.
 bool copy_rest(int from, int to, std::uint64_t& copied, std::uint64_t most) {
   std::array<char, 64 * 1024> piece;
   while (copied <= most) {

@@ -27,9 +27,9 @@
 
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
-#include "supervisor/children.hpp"
 #include "serving/control_client.hpp"
 #include "serving/local_socket.hpp"
+#include "supervisor/children.hpp"
 #include "supervisor/log_follower.hpp"
 #include "supervisor/orders.hpp"
 #include "supervisor/printer.hpp"

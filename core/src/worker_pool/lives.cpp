@@ -20,7 +20,7 @@ using boost::system::error_code;
 using Wait = asio::posix::stream_descriptor;
 
 namespace {
-constexpr milliseconds kStopSlack{1000};  // beyond the grace that workers have to end by themselves
+constexpr milliseconds kStopSlack{1000};   // beyond the grace that workers have to end by themselves
 constexpr milliseconds kFolderLook{1000};  // between two looks at a failed worker's model folder
 constexpr std::size_t kMostFiles = 1000;   // of a model folder that are looked at
 

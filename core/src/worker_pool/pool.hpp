@@ -27,8 +27,8 @@ namespace gearbox::worker_pool {
 namespace asio = boost::asio;
 
 /// starting: ordered from the launcher · loading: has a pid · probing: attached, first round trip under way · ready ·
-/// suspect: does not answer in time · gone: its process has ended, or is being killed · failed: tried again only after a minute, or
-/// when the model's folder changes.
+/// suspect: does not answer in time · gone: its process has ended, or is being killed · failed: tried again only after
+/// a minute, or when the model's folder changes.
 enum class Life { starting, loading, probing, ready, suspect, gone, failed };
 std::string_view name_of(Life life);
 
@@ -72,7 +72,7 @@ struct Worker {
   bool was_ready = false;        // in this life
   std::uint32_t starts = 0;      // all of them
   std::uint32_t bad_starts = 0;  // in a row, that never got ready
-  bool excused = false;  // this start came to nothing, but not for the model's sake
+  bool excused = false;          // this start came to nothing, but not for the model's sake
   milliseconds backoff{0};
   Instant failed_since{}, folder_seen{};
   std::size_t folder_stamp = 0;  // of the model's folder when it failed

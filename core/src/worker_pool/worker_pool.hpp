@@ -98,10 +98,10 @@ class WorkerPool {
     milliseconds silent{10000};       // an idle worker that has not answered a ping for so long is killed
     milliseconds backoff_first{200};  // before a worker is started again; doubled each time
     milliseconds backoff_most{30000};
-    milliseconds stable{10000};     // ready for so long: the backoff begins anew
-    std::uint32_t start_tries = 5;  // starts in a row that never got ready, then the slot has failed
+    milliseconds stable{10000};        // ready for so long: the backoff begins anew
+    std::uint32_t start_tries = 5;     // starts in a row that never got ready, then the slot has failed
     milliseconds retry_failed{60000};  // a failed slot is started again once
-    milliseconds stop_grace{3000};  // SIGTERM → SIGKILL
+    milliseconds stop_grace{3000};     // SIGTERM → SIGKILL
   };
   struct Setup {
     boost::asio::io_context* io = nullptr;

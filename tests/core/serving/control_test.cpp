@@ -1,5 +1,5 @@
-#include "serving/local_socket.hpp"
 #include "serving/control.hpp"
+#include "serving/local_socket.hpp"
 
 #include <gtest/gtest.h>
 #include <boost/asio/co_spawn.hpp>

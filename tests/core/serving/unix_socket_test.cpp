@@ -1,5 +1,5 @@
-#include "serving/local_socket.hpp"
 #include "serving/unix_socket.hpp"
+#include "serving/local_socket.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

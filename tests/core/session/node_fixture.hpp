@@ -1,5 +1,5 @@
-// node_fixture.hpp: the rooms of a node around real C++ workers, without central, CLI or Python; and a device that speaks the
-// wire by hand over a socket pair.
+// node_fixture.hpp: the rooms of a node around real C++ workers, without central, CLI or Python; and a device that
+// speaks the wire by hand over a socket pair.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -214,7 +214,8 @@ class NodeFixture : public ::testing::Test {
     co_await listen(device);
   }
   static asio::awaitable<void> write(DevicePtr device, wire::FrameHeader header, std::string json, Bytes payload) {
-    auto written = co_await net::FrameStream::write_frame(device->stream, header, std::move(json), payload, seconds(20));
+    auto written =
+        co_await net::FrameStream::write_frame(device->stream, header, std::move(json), payload, seconds(20));
     if (!written) device->ended = true;
   }
   void send(const DevicePtr& device, wire::FrameType type, RequestId id, std::string json, ByteView payload = {},
@@ -239,7 +240,8 @@ class NodeFixture : public ::testing::Test {
   wire::Frame next_final(const DevicePtr& device) {
     for (;;) {
       wire::Frame frame = next(device);
-      if (frame.header.type != wire::FrameType::accepted && frame.header.type != wire::FrameType::upload_at) return frame;
+      if (frame.header.type != wire::FrameType::accepted && frame.header.type != wire::FrameType::upload_at)
+        return frame;
     }
   }
   Error error_of(const wire::Frame& frame) {
@@ -284,7 +286,7 @@ class NodeFixture : public ::testing::Test {
   }
 
   testing::TempDir folder_;
-  bool expired_ = false;   // every ticket
+  bool expired_ = false;  // every ticket
   config::Config config_;
   config::Snapshot snapshot_;
   asio::io_context io_;

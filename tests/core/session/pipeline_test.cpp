@@ -57,7 +57,8 @@ Value list_of(std::vector<std::vector<std::int64_t>> shapes) {
   Value value{.list = true, .tensors = {}, .dtype = wire::DType::fp32};
   for (auto& shape : shapes) {
     const std::uint64_t bytes = wire::element_count(shape).value() * 4;
-    value.tensors.push_back({{"score", wire::DType::fp32, std::move(shape), bytes}, 0, std::make_shared<FixedSlab>(bytes), 0});
+    value.tensors.push_back(
+        {{"score", wire::DType::fp32, std::move(shape), bytes}, 0, std::make_shared<FixedSlab>(bytes), 0});
   }
   return value;
 }

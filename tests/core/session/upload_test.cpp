@@ -70,7 +70,7 @@ TEST_F(Upload, TellsASenderThatIsOutOfStepWhereItIs) {
   EXPECT_EQ(answer.header.type, FrameType::upload_at);
   EXPECT_EQ(answer.header.offset, 0U);
   chunk(device, id_of(1), bytes, 0, 1000);
-  chunk(device, id_of(1), bytes, 0, 1000);     // a repeat
+  chunk(device, id_of(1), bytes, 0, 1000);  // a repeat
   answer = next(device);
   EXPECT_EQ(answer.header.offset, 1000U);
   chunk(device, id_of(1), bytes, 1000, 2000);

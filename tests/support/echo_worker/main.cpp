@@ -1,7 +1,8 @@
 // echo_worker: a worker without Python. It takes the command line of worker_shim, and more for tests:
 //
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
-//   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each call fails
+//   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
+//   call fails
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
 //                 exits at once never_attach · lie:HOW (see liar.hpp)

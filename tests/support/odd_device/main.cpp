@@ -53,8 +53,7 @@ void print(const Error& error) {
 }
 
 asio::awaitable<Outcome<Stream>> enter(const Scene* scene, std::uint32_t* idle_ms) {
-  Outcome<Stream> stream =
-      co_await dial(scene->dialler, scene->located.addresses.front(), scene->node_key, kWithin);
+  Outcome<Stream> stream = co_await dial(scene->dialler, scene->located.addresses.front(), scene->node_key, kWithin);
   if (!stream) co_return std::move(stream).error();
   Outcome<wire::HelloOk> welcome = co_await log_in(stream.value(), scene->identity.user, &scene->identity.keys,
                                                    scene->located.ticket, kWithin, nullptr);
@@ -195,8 +194,7 @@ int main(int argc, char** argv) {
   const std::string command = words.empty() ? std::string() : words[0];
   const bool asks = command == "ticket" && words.size() == 6;
   const bool holds = command == "hold" && words.size() >= 7;
-  if (!asks && !holds && !(command == "use" && words.size() == 2) &&
-      !(command == "upload" && words.size() == 6)) {
+  if (!asks && !holds && !(command == "use" && words.size() == 2) && !(command == "upload" && words.size() == 6)) {
     std::fputs("usage: odd_device ticket|use|hold|upload ... (see main.cpp)\n", stderr);
     return 2;
   }

@@ -42,10 +42,10 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   static asio::awaitable<Outcome<void>> accept_sealed(std::shared_ptr<FrameStream> self, const link::ChannelKeys& keys,
                                                       milliseconds within);
 
-  /// Waits up to `within` for the next frame's header. Holds no buffer while nothing arrives, nor the stream: the caller
-  /// keeps that (a coroutine frame for each idle connection is saved).
-  /// Errors: timeout (nothing came: the stream stays usable); closed (the peer's own orderly end); decrypt_failed,
-  /// frame_too_large, io_error (a cut in the middle of a frame included): end the connection.
+  /// Waits up to `within` for the next frame's header. Holds no buffer while nothing arrives, nor the stream: the
+  /// caller keeps that (a coroutine frame for each idle connection is saved). Errors: timeout (nothing came: the stream
+  /// stays usable); closed (the peer's own orderly end); decrypt_failed, frame_too_large, io_error (a cut in the middle
+  /// of a frame included): end the connection.
   static asio::awaitable<Outcome<wire::FrameHeader>> read_header(std::shared_ptr<FrameStream> self,
                                                                  milliseconds within);
   /// Reads JSON and payload of the frame whose header was read last, opened straight into `json_then_payload`, which is

@@ -63,8 +63,8 @@ class WorkerEndpoint {
   /// broken. Returns an empty vector after `within` without a call.
   /// Takes up to `most` calls that are already there.
   Outcome<std::vector<Call>> next(std::size_t most, milliseconds within);
-  /// The same, but it only spins, for `within` at most and not at all while the node runs on this CPU; for a caller that
-  /// holds something which it would have to let go of before it sleeps. Errors: those of next().
+  /// The same, but it only spins, for `within` at most and not at all while the node runs on this CPU; for a caller
+  /// that holds something which it would have to let go of before it sleeps. Errors: those of next().
   Outcome<std::vector<Call>> look(std::size_t most, std::chrono::nanoseconds within);
 
   /// Room for an output's bytes inside the grant (64-byte aligned), for models that write in place; empty when it does
