@@ -58,6 +58,7 @@ TEST(Delivery, FilesAreInFlightTogetherOverOneConnection) {
         device.scratch.file(name, noise_picture(200, 200, static_cast<std::uint32_t>(i))));
   }
   EXPECT_EQ(device.send(), 0) << device.console.err << device.console.out;
+  EXPECT_TRUE(fake.wait_for_acks(8));
   fake.stop();
   EXPECT_EQ(fake.counts().connections, 1);
   EXPECT_EQ(fake.counts().locates, 1);
@@ -239,6 +240,7 @@ TEST(Delivery, ALostAcceptanceIsAskedForUnderTheSameId) {
   Device device(fake);
   device.options.send.files = {device.scratch.file("a.ppm", noise_picture(300, 300))};
   EXPECT_EQ(device.send(), 0) << device.console.out;
+  EXPECT_TRUE(fake.wait_for_acks(1));
   fake.stop();
   EXPECT_EQ(fake.counts().runs, 1);
   EXPECT_EQ(fake.counts().digests.size(), 1U);
@@ -257,6 +259,7 @@ TEST(Delivery, ANodeThatRestartedAfterAcceptanceIsAskedAgainUntilItHasRoom) {
     Device device(fake);
     device.options.send.files = {device.scratch.file("a.ppm", noise_picture(300, 300))};
     EXPECT_EQ(device.send(), 0) << name_of(code) << device.console.out;
+    EXPECT_TRUE(fake.wait_for_acks(1));
     fake.stop();
     EXPECT_EQ(fake.counts().submits, 4);
     EXPECT_EQ(fake.counts().runs, 2);             // what the first one knew is gone

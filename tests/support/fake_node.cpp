@@ -237,6 +237,7 @@ asio::awaitable<bool> FakeNode::on_frame(FakeNode* self, Stream stream, wire::Fr
       co_return true;
     case FrameType::result_ack:
       ++self->counts_.acks;
+      ++self->acknowledged_;
       co_return true;
     case FrameType::submit:
       co_return co_await on_submit(self, stream, std::move(frame));

@@ -81,6 +81,12 @@ class FakeNode {
   const std::string& central_url() const { return central_url_; }
   const std::string& node_url() const { return node_url_; }
   std::array<std::byte, 32> central_key() const { return central_keys_.public_key; }
+  /// The device says that it has an answer just before it goes: waits until so many such words have come, at most 20 s.
+  bool wait_for_acks(int count) const {
+    const Instant limit = Clock::now() + seconds(20);
+    while (acknowledged_ < count && Clock::now() < limit) std::this_thread::yield();
+    return acknowledged_ >= count;
+  }
   /// Ends everything; counts() is final then. Called by the destructor too.
   void stop();
   const FakeCounts& counts() const { return counts_; }
@@ -101,6 +107,7 @@ class FakeNode {
 
   FakeScript script_;
   FakeCounts counts_;
+  std::atomic<int> acknowledged_{0};  // as counts_.acks, readable while it runs
   link::ChannelKeys central_keys_;
   link::ChannelKeys node_keys_;
   transport_tcp::TcpTransport transport_;
