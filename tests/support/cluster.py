@@ -2,6 +2,7 @@
 
 Standard library only. scripts/demo and the tests in tests/integration/ use it.
 """
+import contextlib
 import json
 import os
 import re
@@ -266,7 +267,11 @@ class Cluster:
         return json.loads((self.state / f"run/{role}.json").read_text())
 
     def records(self):
-        return {file.stem: json.loads(file.read_text()) for file in (self.state / "run").glob("*.json")}
+        found = {}
+        for file in (self.state / "run").glob("*.json"):
+            with contextlib.suppress(FileNotFoundError):  # the supervisor removes a record when it has reaped the process
+                found[file.stem] = json.loads(file.read_text())
+        return found
 
     # -- people and devices
 
