@@ -81,7 +81,9 @@ Outcome<void> serve_node(shm::WorkerEndpoint& endpoint, const model::Record& rec
       if (calls && !calls.value().empty()) short_wait.others_ran(calls.value().front().taken);
     }
     if (!calls) return std::move(calls).error();
-    if (!calls.value().empty()) host.run(endpoint, calls.value());
+    if (calls.value().empty()) continue;
+    host.run(endpoint, calls.value());
+    endpoint.keep_gone_arenas(host.holds_memory());
   }
   return done();
 }

@@ -34,6 +34,12 @@ std::vector<std::pair<PublicKey, std::int64_t>> take_last_seen(ServerState& stat
   return {seen.begin(), seen.end()};
 }
 
+std::set<std::string> tasks_of(const config::Config& config) {
+  std::set<std::string> tasks;
+  for (const auto& [name, task] : config.tasks) tasks.insert(name);
+  return tasks;
+}
+
 /// Writes now and then when devices were last seen; a login itself costs no write.
 asio::awaitable<void> housekeep(std::shared_ptr<ServerState> state) {
   while (!state->stopping) {
@@ -64,10 +70,8 @@ Central::Central(std::unique_ptr<Running> running) : running_(std::move(running)
 
 Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
   const config::Config& config = *setup.config;
-  std::set<std::string> tasks;
-  for (const auto& [name, task] : config.tasks) tasks.insert(name);
   const Instant now = Clock::now();
-  Placement placement(setup.balancer, std::move(tasks), now, config.central.node_silent);
+  Placement placement(setup.balancer, tasks_of(config), now, config.central.node_silent);
   auto state = std::make_shared<ServerState>(setup.io->get_executor(), config.central, std::move(placement), now,
                                              wall_clock_ms());
   state->config_digest = config.digest;
@@ -88,7 +92,10 @@ Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
   serving::AcceptLoop::Setup accepting;
   accepting.executor = state->executor;
   accepting.listening = listening.descriptor;
-  accepting.accept = [transport = setup.transport](int descriptor) { return transport->accept(descriptor); };
+  auto running = std::make_unique<Running>();
+  running->state = state;
+  running->transport = setup.transport;
+  accepting.accept = [at = running.get()](int descriptor) { return at->transport->accept(descriptor); };
   accepting.full = [state] { return state->open.size() >= state->config.max_connections; };
   accepting.accepted = [state](plugin::Connection connection) {
     auto stream = FrameStream::adopt(state->executor, connection.descriptor, std::move(connection.peer));
@@ -100,9 +107,6 @@ Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
     asio::co_spawn(state->executor, serve_connection(state, stream.value(), std::move(connection.peer_group)),
                    asio::detached);
   };
-  auto running = std::make_unique<Running>();
-  running->state = state;
-  running->transport = setup.transport;
   BOOST_OUTCOME_TRY(running->loop, serving::AcceptLoop::start(std::move(accepting)));
   asio::co_spawn(state->executor, housekeep(state), asio::detached);
   return std::unique_ptr<Central>(new Central(std::move(running)));
@@ -114,6 +118,19 @@ Central::~Central() {
   running_->state->housekeeping.cancel();
   for (const auto& stream : std::exchange(running_->state->open, {})) stream->close();
   running_->state->pool->stop();  // its threads post to the loop, which may end next
+}
+
+void Central::apply(Change change) {
+  ServerState& state = *running_->state;
+  running_->transport = std::move(change.transport);
+  state.placement.use(std::move(change.balancer));
+  if (change.config->digest == state.config_digest) return;
+  const config::CentralConfig& central = change.config->central;
+  state.placement.know(tasks_of(*change.config));
+  state.registry.silent_after(central.node_silent);
+  state.limiter.allow(central.password_tries_per_minute);
+  state.config = central;
+  state.config_digest = change.config->digest;
 }
 
 const std::string& Central::url() const {

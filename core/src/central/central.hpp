@@ -32,6 +32,15 @@ class Central {
   static Outcome<std::unique_ptr<Central>> start(Setup setup);
   ~Central();  // io must have been stopped, or have run out of work after stop()
 
+  /// What may change while it runs: configuration (its restart keys are as before) and plugins' objects. On the strand.
+  /// Open connections stay; newcomers are accepted by the new transport.
+  struct Change {
+    config::Snapshot config;
+    std::shared_ptr<plugin::Transport> transport;
+    std::shared_ptr<plugin::Balancer> balancer;
+  };
+  void apply(Change change);
+
   const std::string& url() const;  // with the real port
   std::array<std::byte, 32> channel_key() const;
   /// The facts behind `broker status`.

@@ -23,6 +23,10 @@ class Placement {
   Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::string> configured_tasks, Instant started,
             milliseconds settle);
 
+  /// The next placement uses these.
+  void use(std::shared_ptr<plugin::Balancer> balancer) { balancer_ = std::move(balancer); }
+  void know(std::set<std::string> configured_tasks) { configured_tasks_ = std::move(configured_tasks); }
+
   /// The node for one run of `task` by `user`. Counts the device against that node until its next report.
   /// Errors: bad_name; unknown_task (with the nearest name); not_allowed; no_node (which model has no ready worker,
   /// where); overloaded (the balancer's); plugin_fault.

@@ -12,6 +12,14 @@ constexpr double kMinuteUs = 60e6;
 RateLimiter::RateLimiter(std::uint32_t tries_per_minute, std::size_t max_groups)
     : burst_(std::max(1U, tries_per_minute)), max_groups_(max_groups), overflow_{burst_, Instant{}} {}
 
+void RateLimiter::allow(std::uint32_t tries_per_minute) {
+  const double before = burst_;
+  burst_ = std::max(1U, tries_per_minute);
+  // Who owes a try owes it still: what is left is moved by as much as a full bucket is.
+  for (auto& [group, bucket] : buckets_) bucket.tries += burst_ - before;
+  overflow_.tries += burst_ - before;
+}
+
 double RateLimiter::left(const Bucket& bucket, Instant now) const {
   const auto waited = static_cast<double>(elapsed(bucket.at, now).count());
   return std::min(burst_, bucket.tries + waited * burst_ / kMinuteUs);

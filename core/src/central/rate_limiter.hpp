@@ -18,6 +18,9 @@ class RateLimiter {
   /// `max_groups` bounds the table: while it is full of offenders, newcomers share one bucket.
   explicit RateLimiter(std::uint32_t tries_per_minute, std::size_t max_groups = 4096);
 
+  /// From here on so many; what was charged before stays charged.
+  void allow(std::uint32_t tries_per_minute);
+
   /// How long `group` has to wait before its next try; zero: now.
   milliseconds wait(std::string_view group, Instant now) const;
   void failed(std::string_view group, Instant now);

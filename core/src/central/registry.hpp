@@ -31,6 +31,8 @@ class Registry {
  public:
   explicit Registry(milliseconds silent) : silent_(silent) {}
 
+  void silent_after(milliseconds silent) { silent_ = silent; }
+
   NodeSession connected(const PublicKey& key, const std::string& name);
   /// False when that session was displaced or forgotten: its connection is to be closed.
   bool reported(NodeSession session, wire::NodeReport report, Instant now);

@@ -3,10 +3,15 @@
 #include <spdlog/spdlog.h>
 #include <boost/asio/io_context.hpp>
 
+#include <utility>
+
 #include "central/central.hpp"
+#include "config/facts.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
+#include "live/follower.hpp"
 #include "plugin_host/plugin_host.hpp"
+#include "plugin_host/plugins_json.hpp"
 #include "serving/control.hpp"
 #include "serving/stop_signals.hpp"
 
@@ -14,46 +19,144 @@ namespace gearbox::central {
 
 namespace {
 
-Outcome<boost::json::object> control(const Central& server, std::string_view command) {
-  if (command == "status") return server.status();
-  return Error{Errc::not_found,
-               "central knows no command '" + escaped(command, kMaxNameBytes) + "': there are ping and status"};
+/// The plugin objects that central works with.
+struct Instances {
+  std::shared_ptr<plugin::Transport> transport;
+  std::shared_ptr<plugin::Balancer> balancer;
+  std::string balancer_name;
+  std::uint64_t transport_edition = 0, balancer_edition = 0;
+};
+
+plugin_host::Needs needs_of(const config::Config& config) {
+  return {{"balancer", config.central.balancer, "central.balancer"},
+          {"transport", config.central.listen, "central.listen"}};
 }
+
+/// Objects of the same edition are taken from `last`. Errors: bad_plugin.
+Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& config, const plugin_host::Table& table,
+                                                         const Instances* last) {
+  auto made = std::make_shared<Instances>();
+  const std::string& wanted = config.central.balancer;
+  made->balancer_name = table.balancer_or_stand_in(wanted);
+  if (made->balancer_name != wanted && (last == nullptr || last->balancer_name != made->balancer_name)) {
+    spdlog::warn("central.balancer '{}' is barred: '{}' stands in for it", wanted, made->balancer_name);
+  }
+  made->balancer_edition = table.edition("balancer", made->balancer_name);
+  made->transport_edition = table.transport_edition(config.central.listen);
+  if (last != nullptr && last->balancer_name == made->balancer_name &&
+      last->balancer_edition == made->balancer_edition) {
+    made->balancer = last->balancer;
+  } else {
+    auto balancer = table.balancer(made->balancer_name);
+    if (!balancer) return Error{balancer.error().code, "central.balancer: " + balancer.error().detail};
+    made->balancer = std::move(balancer).value();
+  }
+  if (last != nullptr && last->transport_edition == made->transport_edition) {
+    made->transport = last->transport;
+  } else {
+    auto transport = table.transport_for(config.central.listen);
+    if (!transport) return Error{transport.error().code, "central.listen: " + transport.error().detail};
+    made->transport = std::move(transport).value();
+  }
+  return std::shared_ptr<const Instances>(std::move(made));
+}
+
+/// One running central, opened in order; closed in the reverse.
+class Process {
+ public:
+  Outcome<void> open(const config::StateDir& state, const std::filesystem::path& config_folder) {
+    BOOST_OUTCOME_TRY(config_, config::load(config_folder));
+    plugin_host::HostPaths paths;
+    paths.shipped = plugin_host::shipped_plugins();
+    paths.dropped = config_->plugins.folder;
+    paths.copies = state.plugin_copies();
+    paths.checker = plugin_host::own_executable();
+    paths.calling = state.calling_record("central");
+    BOOST_OUTCOME_TRY(plugins_, plugin_host::PluginHost::open(paths, config_->plugins, needs_of(*config_)));
+    BOOST_OUTCOME_TRY(const auto instances, make_instances(*config_, *plugins_->table(), nullptr));
+
+    Central::Setup setup;
+    setup.io = &io_;
+    setup.state = state;
+    setup.config = config_;
+    setup.transport = instances->transport;
+    setup.balancer = instances->balancer;
+    BOOST_OUTCOME_TRY(server_, Central::start(std::move(setup)));
+    BOOST_OUTCOME_TRY(follow(instances));
+    serving::ControlHandler handler = [this](std::string_view command, const boost::json::object& request) {
+      return control(command, request);
+    };
+    BOOST_OUTCOME_TRY(controls_,
+                      serving::ControlServer::start(io_.get_executor(), state.central_socket(), std::move(handler)));
+    return done();
+  }
+
+  ~Process() {
+    controls_.reset();
+    follower_.reset();
+  }
+
+  boost::asio::io_context& io() { return io_; }
+  Central& server() { return *server_; }
+
+ private:
+  Outcome<void> follow(std::shared_ptr<const Instances> first) {
+    live::Follower::Setup setup;
+    setup.role = "central";
+    setup.strand = io_.get_executor();
+    setup.config = config_;
+    setup.plugins = plugins_.get();
+    setup.needs = needs_of;
+    const auto last = std::make_shared<std::shared_ptr<const Instances>>(std::move(first));  // of the follower's thread
+    setup.prepare = [this, last](const live::Update& update) -> Outcome<std::function<void()>> {
+      BOOST_OUTCOME_TRY(auto made, make_instances(*update.config, *update.plugins, last->get()));
+      // The old ones go with the closure, on the follower's thread: closing a library takes a moment.
+      auto old = std::exchange(*last, made);
+      return std::function<void()>([this, update, made, old = std::move(old)] {
+        config_ = update.config;
+        server_->apply({update.config, made->transport, made->balancer});
+      });
+    };
+    BOOST_OUTCOME_TRY(follower_, live::Follower::start(std::move(setup)));
+    return done();
+  }
+
+  Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request) const {
+    if (command == "status") {
+      boost::json::object status = server_->status();
+      status["plugins"] = plugin_host::plugins_json(plugins_->list());
+      return status;
+    }
+    if (command == "config") {
+      boost::json::object facts = config::config_facts(*config_, request);
+      follower_->standing().add_to(facts);
+      return facts;
+    }
+    return Error{Errc::not_found, "central knows no command '" + escaped(command, kMaxNameBytes) +
+                                      "': there are ping, status and config"};
+  }
+
+  boost::asio::io_context io_;
+  config::Snapshot config_;
+  std::unique_ptr<plugin_host::PluginHost> plugins_;
+  std::unique_ptr<Central> server_;
+  std::unique_ptr<serving::ControlServer> controls_;
+  std::unique_ptr<live::Follower> follower_;
+};
 
 Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& config_folder) {
   serving::HoldSignals opening;
-  BOOST_OUTCOME_TRY(const config::Snapshot snapshot, config::load(config_folder));
-  boost::asio::io_context io;
-  const config::Config& config = *snapshot;
-  plugin_host::HostPaths paths;
-  paths.shipped = plugin_host::shipped_plugins();
-  paths.dropped = config.plugins.folder;
-  paths.copies = state.plugin_copies();
-  paths.checker = plugin_host::own_executable();
-  BOOST_OUTCOME_TRY(const auto plugins, plugin_host::PluginHost::open(paths, config.plugins));
-
-  Central::Setup server_setup;
-  server_setup.io = &io;
-  server_setup.state = state;
-  server_setup.config = snapshot;
-  BOOST_OUTCOME_TRY(server_setup.transport, plugins->transport_for(config.central.listen));
-  BOOST_OUTCOME_TRY(server_setup.balancer, plugins->balancer(config.central.balancer));
-  BOOST_OUTCOME_TRY(const auto server, Central::start(std::move(server_setup)));
-
-  serving::ControlHandler handler = [&server](std::string_view command, const boost::json::object&) {
-    return control(*server, command);
-  };
-  BOOST_OUTCOME_TRY(auto controls,
-                    serving::ControlServer::start(io.get_executor(), state.central_socket(), std::move(handler)));
+  Process process;
+  BOOST_OUTCOME_TRY(process.open(state, config_folder));
   const auto stop = [&] {
     spdlog::info("event=stopping role=central");
-    server->stop([&io] { io.stop(); });
+    process.server().stop([&process] { process.io().stop(); });
   };
-  const serving::StopSignals signals(io.get_executor(), stop, [&io] { io.stop(); });
+  const serving::StopSignals signals(process.io().get_executor(), stop, [&process] { process.io().stop(); });
   opening.release();
-  spdlog::info("event=ready role=central listen={} key={}", server->url(), to_hex(server->channel_key()));
-  io.run();
-  controls.reset();
+  spdlog::info("event=ready role=central listen={} key={}", process.server().url(),
+               to_hex(process.server().channel_key()));
+  process.io().run();
   spdlog::info("event=stopped role=central");
   return done();
 }

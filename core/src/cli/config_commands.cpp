@@ -1,10 +1,18 @@
-// config check and config show.
+// config check, config show and config diff.
 #include "cli/commands.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <map>
+#include <memory>
 
+#include "cli/check_plugins.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/running_config.hpp"
 #include "cli/table.hpp"
+#include "config/values_of.hpp"
+#include "gearbox/base/text.hpp"
 
 namespace gearbox::cli {
 
@@ -12,21 +20,31 @@ namespace json = boost::json;
 
 namespace {
 
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+json::array faults_of(const Outcome<config::Snapshot>& config) {
+  json::array faults;
+  if (config) return faults;
+  std::string_view rest = config.error().detail;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    faults.emplace_back(json::string_view(rest.substr(0, end).data(), rest.substr(0, end).size()));
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  return faults;
+}
+
 void run_check(CliContext& context) {
-  const Outcome<config::Snapshot> config = load_config(context);
+  Outcome<config::Snapshot> config = load_config(context);
+  if (config) {
+    if (const auto plugins = check_plugins(*config.value()); !plugins) config = plugins.error();
+  }
   if (context.json) {
-    json::array faults;
-    if (!config) {
-      std::string_view rest = config.error().detail;
-      while (!rest.empty()) {
-        const std::size_t end = rest.find('\n');
-        faults.emplace_back(json::string_view(rest.substr(0, end).data(), rest.substr(0, end).size()));
-        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-      }
-    }
     const json::object out{{"ok", config.has_value()},
                            {"digest", config ? json::value(config.value()->digest) : json::value(nullptr)},
-                           {"faults", std::move(faults)}};
+                           {"faults", faults_of(config)}};
     print_json(out);
     if (!config) context.exit_code = kUsage;
     return;
@@ -41,118 +59,137 @@ void run_check(CliContext& context) {
               counted(config.value()->workers.size(), "[[worker]] table").c_str(), config.value()->digest.c_str());
 }
 
-json::object facts_of(const config::Config& config) {
-  json::object central{{"enabled", config.central.enabled},
-                       {"listen", config.central.listen},
-                       {"balancer", config.central.balancer},
-                       {"node_silent_ms", config.central.node_silent.count()},
-                       {"ticket_ttl_ms", config.central.ticket_ttl.count()},
-                       {"idle_ms", config.central.idle.count()},
-                       {"max_connections", config.central.max_connections},
-                       {"password_checks_at_once", config.central.password_checks_at_once},
-                       {"password_tries_per_minute", config.central.password_tries_per_minute}};
-  const config::LimitsConfig& limits = config.node.limits;
-  json::object limits_json{{"max_upload_mb", limits.max_upload_bytes >> 20},
-                           {"max_pixels", limits.max_pixels},
-                           {"input_arena_mb", limits.input_arena_bytes >> 20},
-                           {"output_arena_mb", limits.output_arena_bytes >> 20},
-                           {"max_connections", limits.max_connections},
-                           {"max_requests", limits.max_requests},
-                           {"max_requests_per_device", limits.max_requests_per_device},
-                           {"max_uploads_at_once", limits.max_uploads_at_once},
-                           {"default_deadline_ms", limits.default_deadline.count()},
-                           {"idle_ms", limits.idle.count()}};
-  json::object store{{"enabled", config.node.store.enabled},
-                     {"keep_inputs", config.node.store.keep_inputs},
-                     {"keep_hours", config.node.store.keep_hours},
-                     {"max_mb", config.node.store.max_bytes >> 20}};
-  json::object node{
-      {"enabled", config.node.enabled},     {"name", config.node.name},         {"listen", config.node.listen},
-      {"advertise", config.node.advertise}, {"central", config.node.central},   {"balancer", config.node.balancer},
-      {"spin_us", config.node.spin_us},     {"limits", std::move(limits_json)}, {"store", std::move(store)}};
-  json::array workers;
-  for (const config::WorkerConfig& worker : config.workers) {
-    json::object each{{"model", worker.model},
-                      {"version", worker.version},
-                      {"env", worker.env},
-                      {"count", worker.count},
-                      {"devices", worker.devices}};
-    workers.push_back(std::move(each));
-  }
-  json::array tasks;
-  for (const auto& [name, task] : config.tasks) {
-    json::array steps;
-    for (const config::StepConfig& step : task.steps) {
-      json::object each{
-          {"name", step.name}, {"model", step.model}, {"version", step.version}, {"for_each", step.for_each}};
-      steps.push_back(std::move(each));
-    }
-    json::object each{
-        {"name", name}, {"summary", task.summary}, {"allow_lossy", task.allow_lossy}, {"steps", std::move(steps)}};
-    tasks.push_back(std::move(each));
-  }
-  json::array models;
-  for (const model::Record& record : config.models) {
-    json::object each{{"name", record.name},
-                      {"version", record.version},
-                      {"framework", record.framework},
-                      {"summary", record.summary},
-                      {"folder", record.folder.string()}};
-    models.push_back(std::move(each));
-  }
-  return json::object{{"folder", config.folder.string()}, {"digest", config.digest},
-                      {"central", std::move(central)},    {"node", std::move(node)},
-                      {"workers", std::move(workers)},    {"tasks", std::move(tasks)},
-                      {"models", std::move(models)}};
+void nothing_runs(CliContext& context, const config::StateDir& state) {
+  std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n", state.root.c_str());
+  context.exit_code = kFailed;
 }
 
-std::string plain(const json::value& value) {
-  if (value.is_string()) return std::string(value.get_string());
-  if (value.is_bool()) return value.get_bool() ? "true" : "false";
-  if (value.is_int64()) return std::to_string(value.get_int64());
-  if (value.is_uint64()) return std::to_string(value.get_uint64());
-  return {};
+bool runs(const RoleConfig& role) {
+  return role.running.has_value() || role.running.error().code != Errc::unreachable;
 }
 
-void add_rows(Table& table, const std::string& prefix, const json::object& object) {
-  for (const auto& member : object) {
-    const std::string key = prefix.empty() ? std::string(member.key()) : prefix + "." + std::string(member.key());
-    if (member.value().is_object()) {
-      add_rows(table, key, member.value().get_object());
-    } else if (member.value().is_array()) {
-      std::size_t at = 0;
-      for (const json::value& each : member.value().get_array()) {
-        if (each.is_object()) add_rows(table, key + "[" + std::to_string(at++) + "]", each.get_object());
-      }
-    } else {
-      table.add({key, plain(member.value())});
-    }
-  }
-}
-
-void run_show(CliContext& context) {
+void show_folder(CliContext& context) {
   const Outcome<config::Snapshot> config = load_config(context);
   if (!config) return fail(context, config.error());
-  const json::object facts = facts_of(*config.value());
-  if (context.json) return print_json(facts);
+  const std::vector<config::Value> values = config::values_of(*config.value());
+  if (context.json) {
+    json::object facts = nested(values);
+    facts["folder"] = config.value()->folder.string();
+    facts["digest"] = config.value()->digest;
+    return print_json(facts);
+  }
   Table table({"key", "value"});
-  add_rows(table, "", facts);
-  const std::string text = table.text(colour_wanted());
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  for (const config::Value& value : values) table.add({escaped(value.key), escaped(value.value)});
+  print(table.text(colour_wanted()));
+}
+
+/// The keys of all roles, in the first one's order; one column when all have the same in force.
+Table values_table(const std::vector<RoleConfig>& roles) {
+  std::vector<const RunningConfig*> columns;
+  std::vector<std::string> titles{"key"};
+  for (const RoleConfig& role : roles) {
+    if (!role.running) continue;
+    const RunningConfig& running = role.running.value();
+    const bool same = !columns.empty() && columns.front()->digest == running.digest;
+    if (same) continue;
+    columns.push_back(&running);
+    titles.push_back(role.role);
+  }
+  if (columns.size() == 1) titles.back() = "value";
+  Table table(titles);
+  std::vector<std::string> keys;
+  std::map<std::string, std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    for (const config::Value& value : columns[i]->values) {
+      const auto [row, is_new] = rows.try_emplace(value.key, columns.size());
+      if (is_new) keys.push_back(value.key);
+      row->second[i] = escaped(value.value);
+    }
+  }
+  for (const std::string& key : keys) {
+    std::vector<std::string> cells{escaped(key)};
+    for (const std::string& cell : rows[key]) cells.push_back(cell);
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+void show_running(CliContext& context) {
+  const Outcome<config::StateDir> state = open_state(context);
+  if (!state) return fail(context, state.error());
+  const std::vector<RoleConfig> roles = ask_roles(state.value());
+  const bool any = std::any_of(roles.begin(), roles.end(), runs);
+  if (context.json) {
+    json::object out;
+    for (const RoleConfig& role : roles) {
+      out[role.role] = role.running ? json::value(json_of(role.running.value())) : json::value(nullptr);
+    }
+    print_json(out);
+    if (!any) context.exit_code = kFailed;
+    return;
+  }
+  if (!any) return nothing_runs(context, state.value());
+  for (const RoleConfig& role : roles) {
+    if (role.running) {
+      std::printf("%s: digest %s, from %s\n", role.role.c_str(), escaped(role.running.value().digest).c_str(),
+                  escaped(role.running.value().folder).c_str());
+    } else if (runs(role)) {
+      std::printf("%s: no answer: %s\n", role.role.c_str(), escaped(describe(role.running.error())).c_str());
+      context.exit_code = kFailed;
+    } else {
+      std::printf("%s: not running\n", role.role.c_str());
+    }
+  }
+  const Table table = values_table(roles);
+  if (!table.empty()) print("\n" + table.text(colour_wanted()));
+}
+
+void run_diff(CliContext& context) {
+  const Outcome<config::Snapshot> config = load_config(context);
+  if (!config && context.json) {
+    const json::object out{{"ok", false}, {"digest", nullptr}, {"faults", faults_of(config)}};
+    print_json(out);
+    context.exit_code = kUsage;
+    return;
+  }
+  if (!config) return fail(context, config.error());
+  const Outcome<config::StateDir> state = open_state(context);
+  if (!state) return fail(context, state.error());
+  const std::vector<RoleConfig> roles = ask_roles(state.value());
+  const std::vector<RoleDiff> diffs = diff_of(*config.value(), roles);
+  const bool agree = all_agree(diffs);
+  if (!agree) context.exit_code = kFailed;
+  if (context.json) {
+    const json::object out{{"ok", agree}, {"digest", config.value()->digest}, {"roles", json_of(diffs)}};
+    return print_json(out);
+  }
+  if (std::none_of(roles.begin(), roles.end(), runs)) return nothing_runs(context, state.value());
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  print(text_of(diffs, static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now).count())));
 }
 
 }  // namespace
 
 void add_config_commands(CLI::App& app, CliContext& context) {
-  CLI::App* group = app.add_subcommand("config", "check or show the configuration");
+  CLI::App* group = app.add_subcommand("config", "check the configuration, show it, or hold it against what runs");
   group->require_subcommand(1);
   group->footer("Example:\n  broker config check --config configs");
   add_command(*group, context, "check", "read everything and name each fault with file, line and column",
               "broker config check --config configs", true)
       ->callback([&context] { run_check(context); });
-  add_command(*group, context, "show", "the values in force, defaults included",
-              "broker config show --config configs --json", true)
-      ->callback([&context] { run_show(context); });
+  CLI::App* show = add_command(*group, context, "show", "every value in the folder, defaults included",
+                               "broker config show --config configs --json\n  broker config show --running", true);
+  const auto running = std::make_shared<bool>(false);
+  show->add_flag("--running", *running, "what central and node have in force, asked of them; --config is not read");
+  show->callback([&context, running] { *running ? show_running(context) : show_folder(context); });
+  CLI::App* diff = add_command(
+      *group, context, "diff",
+      "the folder against what the running roles have in force: key by key, and why a change was refused", "", true);
+  diff->footer(
+      "Example:\n  broker config diff --config configs\n"
+      "Exit codes: 0 each role that runs has the folder in force, 1 one of them differs or refused it or none runs,\n"
+      "2 wrong usage, or the folder is not valid.");
+  diff->callback([&context] { run_diff(context); });
 }
 
 }  // namespace gearbox::cli

@@ -1,4 +1,4 @@
-// plugins list and plugins check.
+// plugins list and plugins check; the others are in plugin_sign_command.cpp and plugin_book_commands.cpp.
 #include "cli/commands.hpp"
 
 #include <boost/json/array.hpp>
@@ -6,14 +6,16 @@
 
 #include <cstdio>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "cli/json_facts.hpp"
+#include "cli/plugin_commands.hpp"
+#include "cli/plugin_rows.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
 #include "plugin_host/check_child.hpp"
 #include "plugin_host/plugin_host.hpp"
-#include "serving/control_client.hpp"
+#include "plugin_host/plugins_json.hpp"
 
 namespace gearbox::cli {
 
@@ -21,88 +23,92 @@ namespace json = boost::json;
 
 namespace {
 
+plugin_host::HostPaths paths_of(const config::Config& config, const config::StateDir& state) {
+  plugin_host::HostPaths paths;
+  paths.shipped = plugin_host::shipped_plugins();
+  paths.dropped = config.plugins.folder;
+  paths.copies = state.plugin_copies();
+  paths.checker = plugin_host::own_executable();
+  return paths;
+}
+
+}  // namespace
+
+Outcome<RolePlugins> at_next_start(const config::Config& config, const config::StateDir& state) {
+  BOOST_OUTCOME_TRY(const auto host, plugin_host::PluginHost::open(paths_of(config, state), config.plugins));
+  json::object status;
+  status["plugins"] = plugin_host::plugins_json(host->list());
+  RolePlugins found = read_plugins("", status);
+  for (PluginRow& row : found.rows) {
+    row.roles.clear();  // loaded by this command only to look at it
+    row.since_unix_ms = 0;
+  }
+  return found;
+}
+
+namespace {
+
 constexpr milliseconds kWait{3000};
-constexpr std::size_t kShortChecksum = 12;  // hexadecimal digits: enough to tell two files apart
+constexpr std::size_t kShortChecksum = 12;  // hexadecimal digits
 
 json::object facts_of(const plugin_host::PluginInfo& info) {
-  json::array options;
-  for (const plugin_host::OptionInfo& option : info.options) {
-    options.push_back(
-        json::object{{"key", option.key}, {"default", option.fallback}, {"unit", option.unit}, {"help", option.help}});
-  }
-  return json::object{{"name", info.name},          {"kind", info.kind},
-                      {"version", info.version},    {"summary", info.summary},
-                      {"state", info.state},        {"reason", info.reason},
-                      {"checksum", info.checksum},  {"shipped", info.shipped},
-                      {"file", info.file.string()}, {"options", std::move(options)}};
+  json::object status;
+  status["plugins"] = plugin_host::plugins_json({info});
+  return to_json(read_plugins("", status).rows.at(0));
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
 }
 
 /// "fill=4": each option with its default.
-std::string options_text(const plugin_host::PluginInfo& info) {
+std::string options_text(const PluginRow& row) {
   std::string text;
-  for (const plugin_host::OptionInfo& option : info.options) {
-    text += (text.empty() ? "" : " ") + escaped(option.key) + "=" + escaped(option.fallback);
+  for (const json::value& option : row.options) {
+    if (!option.is_object()) continue;
+    text +=
+        (text.empty() ? "" : " ") + text_in(option.get_object(), "key") + "=" + text_in(option.get_object(), "default");
   }
   return text;
 }
 
-/// The plugins of the node that runs on this state folder, as it tells; nothing when none does.
-std::optional<json::array> node_plugins(const config::StateDir& state) {
-  const auto answer = serving::ask_control_now(state.node_socket(), R"({"command":"status"})", kWait);
-  if (!answer) return std::nullopt;
-  const Outcome<json::object> status = parse_object(answer.value());
-  if (!status) return std::nullopt;
-  return list_in(status.value(), "plugins");
-}
-
-/// What the node has loaded from the same bytes; nullptr: it has not.
-const json::object* in_node(const json::array& node, const std::string& checksum) {
-  for (const json::value& plugin : node) {
-    if (plugin.is_object() && text_in(plugin.get_object(), "checksum") == checksum &&
-        text_in(plugin.get_object(), "state") == "loaded") {
-      return &plugin.get_object();
-    }
+void print_rows(const std::vector<PluginRow>& rows, bool running) {
+  Table table({"name", "kind", "version", "checksum", "state", "in", "since", ">calls", ">faults", ">p99", "from",
+               "options", "about"});
+  for (const PluginRow& row : rows) {
+    const bool has_run = running && (row.state == "loaded" || row.state == "retiring");
+    const bool shown_as_good = !running && row.state == "loaded";
+    table.add({row.name.empty() ? escaped(std::filesystem::path(row.file).filename().string()) : row.name, row.kind,
+               row.version, row.checksum.substr(0, kShortChecksum), shown_as_good ? "good" : row.state,
+               joined(row.roles), has_run ? time_text(row.since_unix_ms) : "", has_run ? std::to_string(row.calls) : "",
+               has_run ? std::to_string(row.faults) : "", has_run ? latency_text(row.p99_us) : "",
+               row.shipped ? "shipped" : "drop folder", options_text(row),
+               row.reason.empty() ? row.summary : row.reason});
   }
-  return nullptr;
+  const std::string text = table.text(colour_wanted());
+  std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 void run_list(CliContext& context) {
-  const Outcome<config::Snapshot> config = load_config(context);
-  if (!config) return fail(context, config.error());
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
-  plugin_host::HostPaths paths;
-  paths.shipped = plugin_host::shipped_plugins();
-  paths.dropped = config.value()->plugins.folder;
-  paths.copies = state.value().plugin_copies();
-  paths.checker = plugin_host::own_executable();
-  const Outcome<std::unique_ptr<plugin_host::PluginHost>> host =
-      plugin_host::PluginHost::open(paths, config.value()->plugins);
-  if (!host) return fail(context, host.error());
-  const std::optional<json::array> node = node_plugins(state.value());
-  Table table({"name", "kind", "version", "checksum", "state", "from", ">faults", "options", "summary"});
-  json::array all;
-  for (const plugin_host::PluginInfo& info : host.value()->list()) {
-    json::object facts = facts_of(info);
-    std::string shown = info.state;
-    std::string faults;
-    if (info.state == "loaded") {
-      // This command has loaded it only to look at it: what serves is what the node has.
-      const json::object* there = node ? in_node(*node, info.checksum) : nullptr;
-      shown = there != nullptr ? "loaded" : node ? "next start" : "good";
-      if (there != nullptr) faults = std::to_string(number_in(*there, "faults"));
-      if (node) facts["in_node"] = there != nullptr;
-      if (there != nullptr) facts["faults"] = number_in(*there, "faults");
-    }
-    all.push_back(std::move(facts));
-    table.add({info.name.empty() ? escaped(info.file.filename().string()) : escaped(info.name), escaped(info.kind),
-               escaped(info.version), info.checksum.substr(0, kShortChecksum), shown,
-               info.shipped ? "shipped" : "drop folder", faults, options_text(info),
-               escaped(info.state == "refused" ? info.reason : info.summary)});
+  Outcome<std::vector<RolePlugins>> roles = ask_roles(state.value(), kWait);
+  if (!roles) return fail(context, roles.error());
+  const bool running = !roles.value().empty();
+  if (!running) {
+    const Outcome<config::Snapshot> config = load_config(context);
+    if (!config) return fail(context, config.error());
+    Outcome<RolePlugins> next = at_next_start(*config.value(), state.value());
+    if (!next) return fail(context, next.error());
+    roles.value().push_back(std::move(next).value());
   }
-  if (context.json) return print_json(all);
-  const std::string text = table.text(colour_wanted());
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  const std::vector<PluginRow> rows = brought_together(roles.value());
+  if (!context.json) return print_rows(rows, running);
+  json::array all;
+  for (const PluginRow& row : rows) all.push_back(to_json(row));
+  print_json(all);
 }
 
 void run_check(CliContext& context, const std::filesystem::path& file, bool here) {
@@ -129,11 +135,16 @@ void run_check(CliContext& context, const std::filesystem::path& file, bool here
 }  // namespace
 
 void add_plugin_commands(CLI::App& app, CliContext& context) {
-  CLI::App* group = app.add_subcommand("plugins", "list the plugins, or check a file before it is dropped in");
+  CLI::App* group = app.add_subcommand(
+      "plugins", "list the plugins, check or sign a file before it is dropped in, go back to an earlier build");
   group->require_subcommand(1);
-  group->footer("Example:\n  broker plugins list --config configs");
-  add_command(*group, context, "list", "all plugins that were found, and why some were refused",
-              "broker plugins list --config configs", true)
+  group->footer(
+      "Example:\n  broker plugins list\n  broker plugins check ./my_balancer.so\n"
+      "  broker plugins sign ./my_balancer.so --key ~/.config/gearbox/plugin.key\n"
+      "  broker plugins rollback least_loaded");
+  add_command(*group, context, "list",
+              "all plugins: those that serve, with their calls and faults, and why others do not",
+              "broker plugins list --json", true)
       ->callback([&context] { run_list(context); });
   CLI::App* check =
       add_command(*group, context, "check", "load a plugin file in a child process and say whether it is good",
@@ -143,6 +154,8 @@ void add_plugin_commands(CLI::App& app, CliContext& context) {
   check->add_option("file", *file, "the .so")->required()->type_name("FILE");
   check->add_flag("--child", *here, "check in this very process (what the check's child does)")->group("");
   check->callback([&context, file, here] { run_check(context, *file, *here); });
+  add_plugin_sign_command(*group, context);
+  add_plugin_book_commands(*group, context);
 }
 
 }  // namespace gearbox::cli

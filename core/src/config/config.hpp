@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gearbox/base/clock.hpp"
+#include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/model/record.hpp"
 
@@ -105,6 +106,11 @@ using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
 
 struct PluginsConfig {                                                // [plugins]
   std::filesystem::path folder;                                       // default: plugins/ in the config folder
+  std::vector<PublicKey> trusted_keys;  // trusted_keys: set, each dropped library needs a signature by one of them
+  std::uint32_t fault_limit = 10;       // throws, overruns and invalid answers within a minute; then the last good
+                                        // build is put back
+  milliseconds call_budget{100};        // call_budget_ms: a call of a balancer or codec that took longer is a fault
+  milliseconds hang{10'000};            // hang_ms: a call that does not return ends the process, and bars the build
   std::map<std::string, std::map<std::string, OptionValue>> options;  // [plugins.NAME]: the plugin's own table
 };
 

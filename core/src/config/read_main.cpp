@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "config/reading.hpp"
@@ -17,6 +18,7 @@ constexpr std::int64_t kMaxMb = 1'048'576;   // 1 TiB
 constexpr std::size_t kMaxWorkerTables = 256;
 constexpr std::int64_t kMaxWorkersOfOneTable = 64;
 constexpr std::uint64_t kMaxWorkers = 1024;  // of a node
+constexpr std::size_t kMaxTrustedKeys = 64;
 
 void read_central(const toml::Table& table, CentralConfig& central) {
   central.enabled = table.boolean("enabled", central.enabled);
@@ -165,15 +167,47 @@ void read_workers(const toml::Table& root, Config& config) {
   }
 }
 
+constexpr std::array<std::string_view, 5> kPluginKeys = {"folder", "trusted_keys", "fault_limit", "call_budget_ms",
+                                                         "hang_ms"};
+
+std::string unknown_plugin_key(const std::string& key) {
+  const std::vector<std::string> names(kPluginKeys.begin(), kPluginKeys.end());
+  const std::string_view near = nearest(key, names);
+  if (!near.empty()) return "unknown key; did you mean '" + std::string(near) + "'?";
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "'" : ", '") + name + "'";
+  return "unknown key; [plugins] has " + all + " and one table for each plugin";
+}
+
+void read_trusted_keys(const toml::Table& table, std::vector<PublicKey>& keys) {
+  const auto texts = table.texts("trusted_keys", kMaxTrustedKeys, 64);
+  if (!texts) return;
+  // No key at all would mean "no signature is asked for", the opposite of what such a line looks like.
+  if (texts->empty()) table.fault("trusted_keys", "is empty: leave the line out to take libraries without a signature");
+  for (const std::string& text : *texts) {
+    PublicKey key;
+    if (from_hex(text, key.bytes)) {
+      keys.push_back(key);
+    } else {
+      table.fault("trusted_keys",
+                  "entry " + std::to_string(&text - texts->data() + 1) + ": expected 64 hexadecimal digits");
+    }
+  }
+}
+
 void read_plugins(const toml::Table& table, Config& config) {
   const std::string folder = table.text("folder", "", 4096);
-  if (!folder.empty()) config.plugins.folder = config.folder / folder;  // an absolute path replaces the config folder
+  // An absolute path replaces the config folder; one form of a path, so that another spelling is no change.
+  if (!folder.empty()) config.plugins.folder = (config.folder / folder / ".").lexically_normal().parent_path();
+  read_trusted_keys(table, config.plugins.trusted_keys);
+  config.plugins.fault_limit = read_count(table, "fault_limit", config.plugins.fault_limit, 1, 1'000'000);
+  config.plugins.call_budget = read_ms(table, "call_budget_ms", config.plugins.call_budget, 1, 60'000);
+  config.plugins.hang = read_ms(table, "hang_ms", config.plugins.hang, 100, kHourMs);
   for (const std::string& name : table.keys()) {
-    if (name == "folder") continue;
+    if (std::find(kPluginKeys.begin(), kPluginKeys.end(), name) != kPluginKeys.end()) continue;
     if (!is_name(name) || !table.is_table(name)) {
       table.has(name);  // known: this fault says it all
-      table.fault(name, table.is_table(name) ? "is no name of a plugin"
-                                             : "unknown key; [plugins] has 'folder' and one table for each plugin");
+      table.fault(name, table.is_table(name) ? "is no name of a plugin" : unknown_plugin_key(name));
       continue;
     }
     const auto options = table.table(name);

@@ -58,6 +58,9 @@ Outcome<void> check_owner(const fs::path& path) {
 fs::path StateDir::process_record(std::string_view role) const {
   return run() / (std::string(role) + ".json");
 }
+fs::path StateDir::calling_record(std::string_view role) const {
+  return run() / (std::string(role) + ".calling");
+}
 fs::path StateDir::log_file(std::string_view role) const {
   return logs() / (std::string(role) + ".log");
 }

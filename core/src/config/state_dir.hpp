@@ -22,6 +22,7 @@ struct StateDir {
   std::filesystem::path workers_socket() const { return run() / "workers.sock"; }  // SOCK_SEQPACKET, from worker_shim
   std::filesystem::path supervisor_socket() const { return run() / "supervisor.sock"; }
   std::filesystem::path process_record(std::string_view role) const;  // run/ROLE.json
+  std::filesystem::path calling_record(std::string_view role) const;  // run/ROLE.calling: which plugin it is calling
   std::filesystem::path log_file(std::string_view role) const;        // log/ROLE.log
   std::filesystem::path logs() const { return root / "log"; }
   std::filesystem::path central_db() const { return root / "central.db"; }

@@ -5,42 +5,64 @@
 
 namespace gearbox::dispatch {
 
+using worker_pool::Service;
+
 namespace {
 /// A call that was running in two workers which died is not tried in a third: it may well be what kills them.
 constexpr std::uint32_t kDeathsToQuarantine = 2;
+/// Queues of models that nothing waits for; beyond that they are dropped.
+constexpr std::size_t kSpareQueues = 64;
 }  // namespace
 
 Dispatcher::Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer,
                        std::size_t queue_limit)
     : pool_(pool), balancer_(std::move(balancer)), queue_limit_(queue_limit) {}
 
-bool Dispatcher::can_ever_run(const std::string& model, const std::string& version) const {
-  const auto workers = pool_.workers();
-  return std::any_of(workers.begin(), workers.end(), [&](const worker_pool::WorkerView& worker) {
-    return worker.model == model && worker.version == version && worker.state != "failed";
-  });
+void Dispatcher::use(std::shared_ptr<plugin::Balancer> balancer) {
+  // A pick under way holds the earlier one itself; see pick().
+  balancer_ = std::move(balancer);
+}
+
+Outcome<void> fit(const model::Record& record, worker_pool::CallSpec& call) {
+  for (const worker_pool::TensorRef& input : call.inputs) {
+    const auto declared = std::find_if(record.inputs.begin(), record.inputs.end(),
+                                       [&](const model::TensorDecl& decl) { return decl.name == input.spec.name; });
+    if (declared != record.inputs.end()) {
+      BOOST_OUTCOME_TRY(model::check_fits(*declared, input.spec));
+    }
+  }
+  call.grant_bytes = record.max_output_bytes;
+  return done();
 }
 
 Outcome<Dispatcher::JobId> Dispatcher::submit(Job job, Done done) {
-  const ModelKey key{job.model, job.version};
-  std::list<JobId>& queue = queues_[key];
-  if (queue.size() >= queue_limit_) {
-    return Error{Errc::overloaded, std::to_string(queue.size()) + " calls wait for model " + job.model};
+  const ModelKey key = key_of(*job.record);
+  if (const auto queue = queues_.find(key); queue != queues_.end() && queue->second.size() >= queue_limit_) {
+    return Error{Errc::overloaded, std::to_string(queue->second.size()) + " calls wait for model " + job.model};
   }
-  if (!can_ever_run(job.model, job.version)) {
-    return Error{Errc::model_unavailable, "no worker runs model " + job.model + " version " + job.version};
+  if (pool_.service(*job.record) == Service::none) {
+    return Error{Errc::model_unavailable,
+                 "no worker runs model " + job.record->name + " version " + job.record->version};
   }
   const JobId id = next_id_++;
   Waiting waiting{.job = std::move(job), .done = std::move(done), .since = Clock::now()};
-  const std::uint8_t priority = waiting.job.call.priority;
   jobs_.emplace(id, std::move(waiting));
-  enqueue(key, id, priority, false);
-  pump_model(key, queue);
+  enqueue(id, false);
+  if (pumping_) {
+    pump_again_ = true;
+    return id;
+  }
+  pumping_ = true;
+  pump_model(queues_.at(key));
+  pumping_ = false;
+  if (std::exchange(pump_again_, false)) pump();
   return id;
 }
 
-void Dispatcher::enqueue(const ModelKey& key, JobId id, std::uint8_t priority, bool first) {
-  std::list<JobId>& queue = queues_[key];
+void Dispatcher::enqueue(JobId id, bool first) {
+  const Job& job = jobs_.at(id).job;
+  const std::uint8_t priority = job.call.priority;
+  std::list<JobId>& queue = queues_[key_of(*job.record)];
   // Higher priorities first; within one, in order of arrival, but a retry goes before what came after it.
   auto at = std::find_if(queue.begin(), queue.end(), [&](JobId other) {
     const std::uint8_t theirs = jobs_.at(other).job.call.priority;
@@ -55,7 +77,7 @@ void Dispatcher::cancel(JobId id) {
   const Waiting& waiting = found->second;
   const bool running = waiting.running;
   const auto call = waiting.call;
-  if (!running) queues_[{waiting.job.model, waiting.job.version}].remove(id);
+  if (!running) queues_[key_of(*waiting.job.record)].remove(id);
   std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
   jobs_.erase(found);  // first: the pool's answer to the cancellation must find nobody
   if (running) pool_.cancel(call);
@@ -71,23 +93,16 @@ void Dispatcher::pump() {
   pumping_ = true;
   do {
     pump_again_ = false;
-    for (auto& [key, queue] : queues_) pump_model(key, queue);
+    for (auto& [key, queue] : queues_) pump_model(queue);
   } while (pump_again_);
   pumping_ = false;
+  // Models come and go; their queues must not pile up.
+  if (queues_.size() > kSpareQueues) std::erase_if(queues_, [](const auto& queue) { return queue.second.empty(); });
 }
 
-void Dispatcher::pump_model(const ModelKey& key, std::list<JobId>& queue) {
+void Dispatcher::pump_model(std::list<JobId>& queue) {
   if (queue.empty()) return;
-  if (!can_ever_run(key.first, key.second)) {
-    const std::list<JobId> all = std::exchange(queue, {});
-    for (const JobId id : all) {
-      JobResult result;
-      result.outputs =
-          Error{Errc::model_unavailable, "model " + key.first + " version " + key.second + " has no worker left"};
-      finish(id, std::move(result));
-    }
-    return;
-  }
+  if (pool_.service(*jobs_.at(queue.front()).job.record) != Service::ready) resolve_again(queue);
   while (!queue.empty()) {
     const JobId id = queue.front();
     Waiting& waiting = jobs_.at(id);
@@ -96,9 +111,63 @@ void Dispatcher::pump_model(const ModelKey& key, std::list<JobId>& queue) {
   }
 }
 
+/// Nobody is ready for what these calls wait for. Each goes to where its model is served by now, if that is elsewhere.
+void Dispatcher::resolve_again(std::list<JobId>& queue) {
+  std::vector<std::pair<JobId, Error>> failed;
+  for (auto at = queue.begin(); at != queue.end();) {
+    const JobId id = *at;
+    Job& job = jobs_.at(id).job;
+    const worker_pool::Resolved now = pool_.resolve(*job.config, job.model, job.version);
+    if (now.service != Service::none && key_of(*now.record) == key_of(*job.record)) {
+      ++at;
+      continue;
+    }
+    at = queue.erase(at);
+    if (now.service == Service::none) {
+      failed.emplace_back(id, Error{Errc::model_unavailable, "model " + job.record->name + " version " +
+                                                                 job.record->version + " has no worker left"});
+    } else if (Outcome<void> fits = fit(*now.record, job.call); !fits) {
+      failed.emplace_back(id, fits.error());
+    } else {
+      job.record = now.record;
+      enqueue(id, false);
+      pump_again_ = true;
+    }
+  }
+  for (const auto& [id, error] : failed) {
+    JobResult result;
+    result.outputs = error;
+    finish(id, std::move(result));
+  }
+}
+
+Outcome<plugin::CandidateId> Dispatcher::pick(const Waiting& waiting,
+                                              const std::vector<plugin::CandidateView>& candidates) {
+  std::uint64_t payload = 0;
+  for (const auto& input : waiting.job.call.inputs) payload += input.spec.bytes;
+  const plugin::RequestView request{.task = waiting.job.task,
+                                    .model = waiting.job.model,
+                                    .payload_bytes = payload,
+                                    .tenant = waiting.job.call.tenant,
+                                    .priority = waiting.job.call.priority,
+                                    .attempt = static_cast<std::uint8_t>(std::min<std::uint32_t>(waiting.deaths, 255))};
+  // Held here: whatever the call does, it ends before its object does.
+  const std::shared_ptr<plugin::Balancer> balancer = balancer_;
+  Outcome<plugin::CandidateId> picked = balancer->pick(request, candidates, Clock::now());
+  if (!picked && picked.error().code == Errc::overloaded) return picked;
+  const auto is_there = [&](const plugin::CandidateView& candidate) { return candidate.id == picked.value(); };
+  if (picked && std::any_of(candidates.begin(), candidates.end(), is_there)) return picked;
+  // A fault of the plugin is not the request's: the least busy one will do. The plugin host counts faults.
+  ++own_picks_;
+  const auto least = std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.queued + a.running, a.id) < std::pair(b.queued + b.running, b.id);
+  });
+  return least->id;
+}
+
 bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
   std::vector<plugin::CandidateView> candidates;
-  for (const worker_pool::WorkerView& worker : pool_.ready(waiting.job.model, waiting.job.version)) {
+  for (const worker_pool::WorkerView& worker : pool_.ready(*waiting.job.record)) {
     if (worker.running >= worker.capacity || alone_.contains(worker.id)) continue;
     // A call that a worker died of runs alone: whoever is there with it would be suspected as well.
     if (waiting.deaths > 0 && worker.running > 0) continue;
@@ -108,22 +177,11 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
                           .capacity = 1,
                           .step_p95 = worker.step_p95});
   }
-  const Instant now = Clock::now();
   while (!candidates.empty()) {
-    std::uint64_t payload = 0;
-    for (const auto& input : waiting.job.call.inputs) payload += input.spec.bytes;
-    const plugin::RequestView request{
-        .task = waiting.job.task,
-        .model = waiting.job.model,
-        .payload_bytes = payload,
-        .tenant = waiting.job.call.tenant,
-        .priority = waiting.job.call.priority,
-        .attempt = static_cast<std::uint8_t>(std::min<std::uint32_t>(waiting.deaths, 255))};
-    const auto picked = balancer_->pick(request, candidates, now);
+    const auto picked = pick(waiting, candidates);
     if (!picked) return false;  // each is at the balancer's own limit: wait for the next change
     const auto chosen = std::find_if(candidates.begin(), candidates.end(),
                                      [&](const auto& candidate) { return candidate.id == picked.value(); });
-    if (chosen == candidates.end()) return false;  // an invalid answer; the plugin host counts it
     worker_pool::CallSpec spec = waiting.job.call;
     spec.attempt = waiting.deaths;
     const WorkerId worker{static_cast<std::uint32_t>(chosen->id)};
@@ -150,7 +208,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
     if (answer.begun) ++waiting.deaths;  // else it only waited there
     if (waiting.deaths < kDeathsToQuarantine) {
       ++retries_;
-      enqueue({waiting.job.model, waiting.job.version}, id, waiting.job.call.priority, true);
+      enqueue(id, true);
       pump();
       return;
     }
@@ -167,6 +225,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   result.run = answer.run;
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;
+  result.record = waiting.job.record;
   result.outputs = std::move(answer.outputs);
   finish(id, std::move(result));
   pump();

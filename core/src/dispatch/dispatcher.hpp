@@ -1,5 +1,6 @@
 // dispatcher.hpp: brings each call of a step to a worker: waits for one with a place, lets the balancer choose, tries
-// once more elsewhere when a worker dies with it. One strand (the node's io loop).
+// once more elsewhere when a worker dies with it, or when the version it waits for is taken away. One strand (the
+// node's io loop).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -17,11 +19,18 @@
 
 namespace gearbox::dispatch {
 
-/// One call that some worker of `model` at `version` shall do.
+/// One call that a worker of `record`'s model shall do, or of what `model` and `version` (exact, or "latest") stand for
+/// later, when that is not served any more.
 struct Job {
   std::string task, model, version;
-  worker_pool::CallSpec call;
+  config::Snapshot config;                      // in which the two are looked up
+  std::shared_ptr<const model::Record> record;  // resolve()'s answer
+  worker_pool::CallSpec call;                   // fits `record`, see fit()
 };
+
+/// Checks the inputs of `call` against `record` and asks for as much room as its outputs may take.
+/// Errors: bad_input.
+Outcome<void> fit(const model::Record& record, worker_pool::CallSpec& call);
 
 struct JobResult {
   Outcome<std::vector<worker_pool::TensorRef>> outputs = Error{};
@@ -29,6 +38,7 @@ struct JobResult {
   std::chrono::nanoseconds run{0};  // inside the model
   WorkerId worker{};
   std::uint32_t attempts = 0;
+  std::shared_ptr<const model::Record> record;  // which it was in the end
 };
 
 struct ModelLoad {
@@ -40,10 +50,20 @@ class Dispatcher {
   /// `queue_limit`: calls that may wait for one model; one more is refused.
   Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer, std::size_t queue_limit);
 
+  /// From the next pick on. The balancer that was there may be in use by others; it is let go here.
+  void use(std::shared_ptr<plugin::Balancer> balancer);
+  /// From the next submit on.
+  void limit(std::size_t queue_limit) { queue_limit_ = queue_limit; }
+
+  /// What `model` at `version` stands for just now; see WorkerPool::resolve.
+  worker_pool::Resolved resolve(const config::Config& config, std::string_view model, std::string_view version) const {
+    return pool_.resolve(config, model, version);
+  }
+
   using JobId = std::uint64_t;
   using Done = std::function<void(JobResult)>;
   /// `done` is called exactly once, never from inside submit. Errors: overloaded (the queue is full); model_unavailable
-  /// (no worker of that model is there or still coming).
+  /// (no worker of that record is there or still coming).
   Outcome<JobId> submit(Job job, Done done);
   /// Forgets the job: `done` is not called any more. A running call ends in its worker and its answer is dropped.
   void cancel(JobId job);
@@ -52,6 +72,8 @@ class Dispatcher {
   std::map<std::string, ModelLoad> load() const;
   std::uint64_t retries() const { return retries_; }
   std::uint64_t quarantined() const { return quarantined_; }
+  /// Picks that the balancer owed, or got wrong: the least busy candidate was taken instead.
+  std::uint64_t own_picks() const { return own_picks_; }
 
   /// To be called when a worker became ready, has a free place, or is gone.
   void pump();
@@ -65,14 +87,16 @@ class Dispatcher {
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;
   };
-  using ModelKey = std::pair<std::string, std::string>;
+  using ModelKey = std::tuple<std::string, std::string, std::string>;  // name, version, digest
+  static ModelKey key_of(const model::Record& record) { return {record.name, record.version, record.digest}; }
 
-  void pump_model(const ModelKey& key, std::list<JobId>& queue);
+  void pump_model(std::list<JobId>& queue);
+  void resolve_again(std::list<JobId>& queue);
   bool hand_over(JobId id, Waiting& waiting);
+  Outcome<plugin::CandidateId> pick(const Waiting& waiting, const std::vector<plugin::CandidateView>& candidates);
   void answered(JobId id, worker_pool::CallAnswer answer);
   void finish(JobId id, JobResult result);
-  void enqueue(const ModelKey& key, JobId id, std::uint8_t priority, bool first);
-  bool can_ever_run(const std::string& model, const std::string& version) const;
+  void enqueue(JobId id, bool first);
 
   worker_pool::WorkerPool& pool_;
   std::shared_ptr<plugin::Balancer> balancer_;
@@ -83,6 +107,7 @@ class Dispatcher {
   std::map<WorkerId, JobId> alone_;  // workers that run a call which a worker died of: they get no other meanwhile
   std::uint64_t retries_ = 0;
   std::uint64_t quarantined_ = 0;
+  std::uint64_t own_picks_ = 0;
   bool pumping_ = false;
   bool pump_again_ = false;
 };

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "plugin_host/plugins_json.hpp"
+
 namespace gearbox::node {
 
 namespace json = boost::json;
@@ -43,14 +45,12 @@ std::map<ModelKey, ModelFacts> models_of(const worker_pool::WorkerPool& pool) {
   return models;
 }
 
-/// Which of the task's models no worker is ready for.
-std::vector<std::string> missing_of(const config::Config& config, const config::TaskConfig& task,
-                                    const std::map<ModelKey, ModelFacts>& models) {
+/// Which of the task's models no worker is ready for: not even an earlier version that stands in.
+std::vector<std::string> missing_of(const FactSources& from, const config::TaskConfig& task) {
   std::vector<std::string> missing;
   for (const config::StepConfig& step : task.steps) {
-    const model::Record* record = config::find_model(config, step.model, step.version);
-    const auto found = record == nullptr ? models.end() : models.find({record->name, record->version});
-    if (found == models.end() || found->second.ready == 0) missing.push_back(step.model);
+    const auto now = from.pool->resolve(*from.config, step.model, step.version);
+    if (now.service != worker_pool::Service::ready) missing.push_back(step.model);
   }
   return missing;
 }
@@ -89,10 +89,10 @@ wire::NodeReport report_of(const FactSources& from) {
     wire::TaskReport entry;
     entry.name = name;
     for (const config::StepConfig& step : task.steps) {
-      const model::Record* record = config::find_model(*from.config, step.model, step.version);
-      entry.models.push_back(record == nullptr ? step.model : record->name + "@" + record->version);
+      const auto record = from.pool->resolve(*from.config, step.model, step.version).record;
+      entry.models.push_back(!record ? step.model : record->name + "@" + record->version);
     }
-    entry.ready = missing_of(*from.config, task, models).empty();
+    entry.ready = missing_of(from, task).empty();
     report.tasks.push_back(std::move(entry));
   }
   return report;
@@ -118,7 +118,7 @@ json::object status_of(const FactSources& from) {
   }
   json::array task_list;
   for (const auto& [name, task] : from.config->tasks) {
-    const auto missing = missing_of(*from.config, task, models);
+    const auto missing = missing_of(from, task);
     ready = ready && missing.empty();
     json::array missing_list(missing.begin(), missing.end());
     task_list.push_back(json::object{
@@ -131,6 +131,7 @@ json::object status_of(const FactSources& from) {
                                        {"version", worker.version},
                                        {"state", worker.state},
                                        {"reason", worker.reason},
+                                       {"retired", worker.retired},
                                        {"pid", worker.pid},
                                        {"running", worker.running},
                                        {"calls", worker.calls},
@@ -181,19 +182,7 @@ json::object status_of(const FactSources& from) {
     store["last_error"] = kept.last_error;
   }
   status["store"] = std::move(store);
-  json::array plugins;
-  for (const plugin_host::PluginInfo& plugin : from.plugins->list()) {
-    plugins.push_back(json::object{{"name", plugin.name},
-                                   {"kind", plugin.kind},
-                                   {"version", plugin.version},
-                                   {"checksum", plugin.checksum},
-                                   {"state", plugin.state},
-                                   {"reason", plugin.reason},
-                                   {"shipped", plugin.shipped},
-                                   {"faults", plugin.faults},
-                                   {"file", plugin.file.string()}});
-  }
-  status["plugins"] = std::move(plugins);
+  status["plugins"] = plugin_host::plugins_json(from.plugins->list());
   return status;
 }
 

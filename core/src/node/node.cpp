@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "config/facts.hpp"
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
 #include "serving/control_client.hpp"
@@ -25,12 +26,23 @@ using session::DeviceSession;
 namespace {
 /// What runs when a stop is asked for may take so long to end; then each caller gets an error.
 constexpr milliseconds kDrainLimit{10'000};
+
+/// Room for every open request's widest step would be unbounded; a queue of some calls for each open request is not.
+std::size_t queue_limit(const config::Config& config) {
+  return std::size_t{config.node.limits.max_requests} * 16;
+}
 }  // namespace
 
 Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_ptr<asio::io_context> io)
-    : state_(state), config_(std::move(config)), io_(std::move(io)), drain_limit_(*io_) {}
+    : state_(state),
+      config_(std::move(config)),
+      io_(std::move(io)),
+      drain_limit_(*io_),
+      central_url_(config_->node.central),
+      central_key_(config_->node.central_key) {}
 
 Node::~Node() {
+  follower_.reset();
   // Coroutines that still wait hold streams and requests: they go with the io_context's queue, before what they refer
   // to.
   // The store's thread calls back into the requests, and a dial into the plugins: both end first.
@@ -64,7 +76,9 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   paths.dropped = config_->plugins.folder;
   paths.copies = state_.plugin_copies();
   paths.checker = plugin_host::own_executable();
-  BOOST_OUTCOME_TRY(plugins_, plugin_host::PluginHost::open(paths, config_->plugins));
+  paths.calling = state_.calling_record("node");
+  BOOST_OUTCOME_TRY(plugins_, plugin_host::PluginHost::open(paths, config_->plugins, needs_of(*config_)));
+  BOOST_OUTCOME_TRY(instances_, make_instances(*config_, *plugins_->table(), nullptr));
   BOOST_OUTCOME_TRY(listen());
   if (config_->node.store.enabled) {
     BOOST_OUTCOME_TRY(store_, store::ResultStore::open(state_.store(), config_->node.store));
@@ -76,10 +90,7 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   setup.launcher = std::move(launcher);
   setup.shim = plugin_host::own_executable().parent_path() / "worker_shim";
   BOOST_OUTCOME_TRY(pool_, worker_pool::WorkerPool::create(std::move(setup)));
-  BOOST_OUTCOME_TRY(auto balancer, plugins_->balancer(config_->node.balancer));
-  // Room for every open request's widest step would be unbounded; a queue of some calls for each open request is not.
-  const std::size_t queue_limit = std::size_t{config_->node.limits.max_requests} * 16;
-  dispatcher_ = std::make_unique<dispatch::Dispatcher>(*pool_, std::move(balancer), queue_limit);
+  dispatcher_ = std::make_unique<dispatch::Dispatcher>(*pool_, instances_->balancer, queue_limit(*config_));
   fill_service();
   requests_ = std::make_unique<session::Requests>(service_);
   CentralLink::Setup central;
@@ -89,7 +100,47 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   central.report = [this] { return report_of(facts()); };
   central.learned = [this] { close_revoked(); };
   central_ = std::make_shared<CentralLink>(std::move(central));
+  return follow();
+}
+
+Outcome<void> Node::follow() {
+  live::Follower::Setup setup;
+  setup.role = "node";
+  setup.strand = io_->get_executor();
+  setup.config = config_;
+  setup.plugins = plugins_.get();
+  setup.needs = needs_of;
+  // The thread's own memory of what it made last; the strand never looks at it.
+  const auto last = std::make_shared<std::shared_ptr<const Instances>>(instances_);
+  setup.prepare = [this, last](const live::Update& update) -> Outcome<std::function<void()>> {
+    BOOST_OUTCOME_TRY(auto made, make_instances(*update.config, *update.plugins, last->get()));
+    // The old ones go with the closure, on the follower's thread: closing a library takes a moment.
+    auto old = std::exchange(*last, made);
+    return std::function<void()>([this, update, made, old = std::move(old)] { put_in_force(update, made); });
+  };
+  BOOST_OUTCOME_TRY(follower_, live::Follower::start(std::move(setup)));
   return done();
+}
+
+/// On the strand; nothing in here can fail.
+void Node::put_in_force(const live::Update& update, std::shared_ptr<const Instances> instances) {
+  if (stopping_) return;
+  instances_ = std::move(instances);
+  dispatcher_->use(instances_->balancer);
+  if (update.config != config_) {
+    config_ = update.config;
+    dispatcher_->limit(queue_limit(*config_));
+    if (store_) store_->reconfigure(config_->node.store);
+    pool_->apply(config_);
+    central_->hurry();  // the digest, and perhaps other tasks
+  }
+  workers_changed();
+}
+
+boost::json::object Node::config_facts(const boost::json::object& request) const {
+  boost::json::object facts = config::config_facts(*config_, request);
+  follower_->standing().add_to(facts);
+  return facts;
 }
 
 void Node::fill_service() {
@@ -102,10 +153,9 @@ void Node::fill_service() {
   service_.config = [this] { return config_; };
   service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {
     // One instance serves all uploads of this strand; its contexts and scratch memory stay warm.
-    if (const auto found = codecs_.find(name); found != codecs_.end()) return found->second;
-    BOOST_OUTCOME_TRY(auto codec, plugins_->codec(name));
-    codecs_.emplace(std::string(name), codec);
-    return codec;
+    const auto found = instances_->codecs.find(name);
+    if (found != instances_->codecs.end()) return found->second;
+    return plugins_->codec(name);  // says what there is
   };
   service_.check_ticket = [this](std::string_view ticket, const PublicKey& device) {
     return central_->check(ticket, device);
@@ -122,15 +172,14 @@ void Node::fill_service() {
 }
 
 Outcome<void> Node::listen() {
-  BOOST_OUTCOME_TRY(transport_, plugins_->transport_for(config_->node.listen));
   BOOST_OUTCOME_TRY(auto local, serving::UnixListener::open(state_.node_socket()));
   local_door_.emplace(std::move(local));
-  BOOST_OUTCOME_TRY(const auto listening, transport_->listen(config_->node.listen));
+  BOOST_OUTCOME_TRY(const auto listening, instances_->transport->listen(config_->node.listen));
   url_ = config_->node.advertise.empty() ? listening.url : config_->node.advertise;
   serving::AcceptLoop::Setup devices;
   devices.executor = io_->get_executor();
   devices.listening = listening.descriptor;
-  devices.accept = [this](int descriptor) { return transport_->accept(descriptor); };
+  devices.accept = [this](int descriptor) { return instances_->transport->accept(descriptor); };
   devices.full = [this] { return sessions_.size() >= config_->node.limits.max_connections; };
   devices.accepted = [this](plugin::Connection connection) {
     welcome(std::move(connection), DeviceSession::Door::sealed);
@@ -181,8 +230,9 @@ void Node::close_revoked() {
 
 Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
   CentralLink::Dialled dialled;
-  dialled.url = config_->node.central;
-  std::string key = config_->node.central_key;
+  // On a thread of its own: of the configuration it looks only at what never changes while the node lives.
+  dialled.url = central_url_;
+  std::string key = central_key_;
   if (dialled.url.empty() || key.empty()) {
     // This host's own central tells where it really listens (port 0 is allowed) and its key.
     BOOST_OUTCOME_TRY(const auto text,
@@ -204,8 +254,9 @@ Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
   return dialled;
 }
 
-Outcome<boost::json::object> Node::control(std::string_view command, const boost::json::object&) {
+Outcome<boost::json::object> Node::control(std::string_view command, const boost::json::object& request) {
   if (command == "status") return status_of(facts());
+  if (command == "config") return config_facts(request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
 }
 

@@ -4,7 +4,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -12,8 +11,10 @@
 #include "config/config.hpp"
 #include "config/state_dir.hpp"
 #include "dispatch/dispatcher.hpp"
+#include "live/follower.hpp"
 #include "node/central_link.hpp"
 #include "node/facts.hpp"
+#include "node/instances.hpp"
 #include "plugin_host/plugin_host.hpp"
 #include "serving/accept_loop.hpp"
 #include "serving/unix_socket.hpp"
@@ -50,12 +51,15 @@ class Node {
   Node(const config::StateDir& state, config::Snapshot config, std::unique_ptr<boost::asio::io_context> io);
   Outcome<void> open(std::shared_ptr<worker_pool::Launcher> launcher);
   void fill_service();
+  Outcome<void> follow();
+  void put_in_force(const live::Update& update, std::shared_ptr<const Instances> instances);
   Outcome<void> listen();
   void welcome(plugin::Connection connection, session::DeviceSession::Door door);
   static boost::asio::awaitable<void> attend(Node* node, std::shared_ptr<session::DeviceSession> session);
   Outcome<CentralLink::Dialled> dial_central(milliseconds within) const;
   Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request);
   FactSources facts() const;
+  boost::json::object config_facts(const boost::json::object& request) const;
   void workers_changed();
   void close_revoked();
   void end_workers();
@@ -67,8 +71,7 @@ class Node {
   link::ChannelKeys channel_keys_;
   link::SigningKeys signing_keys_;
   std::unique_ptr<plugin_host::PluginHost> plugins_;
-  std::shared_ptr<plugin::Transport> transport_;
-  std::map<std::string, std::shared_ptr<plugin::Codec>, std::less<>> codecs_;
+  std::shared_ptr<const Instances> instances_;
   std::unique_ptr<store::ResultStore> store_;
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
@@ -80,9 +83,11 @@ class Node {
   std::unordered_set<session::DeviceSession*> sessions_;
   boost::asio::steady_timer drain_limit_;
   std::string url_;
+  std::string central_url_, central_key_;  // as at the start: read by the thread that dials
   std::vector<std::string> ready_models_;  // as last told to central
   bool stopping_ = false;
   bool ending_ = false;
+  std::unique_ptr<live::Follower> follower_;  // last: it uses the plugin host and posts to the io_context
 };
 
 }  // namespace gearbox::node

@@ -22,15 +22,8 @@ void Run::begin() {
   for (const config::StepConfig& config : request_.task->steps) {
     Step step;
     step.config = &config;
-    step.record = config::find_model(*request_.config, config.model, config.version);
-    if (step.record == nullptr) {
-      finish(Error{Errc::model_unavailable,
-                   "step '" + config.name + "': no model " + config.model + " version " + config.version});
-      return;
-    }
     step.timing.step = config.name;
-    step.timing.model = step.record->name;
-    step.timing.version = step.record->version;
+    step.timing.model = config.model;
     steps_.push_back(std::move(step));
   }
   advance();
@@ -102,13 +95,8 @@ Outcome<std::vector<std::vector<TensorRef>>> Run::calls_of(const Step& step) con
       } else {
         feed = value->tensors;  // a list that is not scattered goes in whole
       }
-      const auto declared = std::find_if(step.record->inputs.begin(), step.record->inputs.end(),
-                                         [&](const model::TensorDecl& decl) { return decl.name == input; });
       for (TensorRef& tensor : feed) {
         tensor.spec.name = input;
-        if (declared != step.record->inputs.end()) {
-          BOOST_OUTCOME_TRY(model::check_fits(*declared, tensor.spec));
-        }
         calls[call].push_back(tensor);
       }
     }
@@ -122,6 +110,13 @@ Outcome<std::vector<std::vector<TensorRef>>> Run::calls_of(const Step& step) con
 
 Outcome<void> Run::start_step(std::size_t index) {
   Step& step = steps_[index];
+  const config::StepConfig& config = *step.config;
+  const auto record = dispatcher_.resolve(*request_.config, config.model, config.version).record;
+  if (!record) {
+    return Error{Errc::model_unavailable, "no model " + config.model + " version " + config.version};
+  }
+  step.record = record;
+  step.timing.version = record->version;
   BOOST_OUTCOME_TRY(auto calls, calls_of(step));
   step.answers.resize(calls.size());
   step.open_calls = calls.size();
@@ -130,17 +125,23 @@ Outcome<void> Run::start_step(std::size_t index) {
   for (std::size_t call = 0; call < calls.size(); ++call) {
     dispatch::Job job;
     job.task = request_.task->name;
-    job.model = step.record->name;
-    job.version = step.record->version;
+    job.model = config.model;
+    job.version = config.version;
+    job.config = request_.config;
+    job.record = record;
     job.call.inputs = std::move(calls[call]);
     job.call.deadline = request_.deadline;
     job.call.tenant = request_.tenant;
     job.call.priority = request_.priority;
-    job.call.grant_bytes = step.record->max_output_bytes;
+    BOOST_OUTCOME_TRY(dispatch::fit(*record, job.call));
     BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), [self = shared_from_this(), index,
                                                                          call](dispatch::JobResult result) {
       self->answered(index, call, std::move(result));
     }));
+    if (over_) {  // an earlier call of ours failed meanwhile
+      dispatcher_.cancel(id);
+      return done();
+    }
     jobs_[(std::uint64_t{index} << 32) | call] = id;
   }
   return done();
@@ -169,7 +170,7 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
       std::max<std::uint64_t>(step.timing.queue_us, static_cast<std::uint64_t>(result.queued.count()));
   step.timing.run_us = std::max<std::uint64_t>(
       step.timing.run_us, static_cast<std::uint64_t>(std::chrono::duration_cast<microseconds>(result.run).count()));
-  step.answers[call] = std::move(result.outputs).value();
+  step.answers[call] = {std::move(result.outputs).value(), std::move(result.record)};
   if (--step.open_calls > 0) return;
   if (Outcome<void> gathered = gather(step); !gathered) {
     Error error = gathered.error();
@@ -182,28 +183,44 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
 
 Outcome<void> Run::gather(Step& step) {
   const bool scattered = !step.config->for_each.empty();
-  for (const model::TensorDecl& output : step.record->outputs) {
+  // While versions change, the calls of one step may have been answered by more than one. All of them give what the
+  // task knows of (see WorkerPool::resolve); what only some give is of no use to it.
+  const model::Record& first = step.answers.empty() ? *step.record : *step.answers.front().record;
+  step.timing.version = first.version;
+  for (const model::TensorDecl& output : first.outputs) {
     Value value;
     value.list = scattered || output.list;
     value.dtype = output.dtype;
-    for (std::vector<TensorRef>& answer : step.answers) {
-      std::size_t found = 0;
-      for (TensorRef& tensor : answer) {
-        if (tensor.spec.name != output.name) continue;
-        BOOST_OUTCOME_TRY(model::check_fits(output, tensor.spec));
-        ++found;
-        value.tensors.push_back(tensor);
-        value.dtype = tensor.spec.dtype;
-      }
-      if (!output.list && found != 1) {
-        return Error{Errc::bad_result, "model " + step.record->name + " gave " + std::to_string(found) +
-                                           " tensors for its output '" + output.name + "', one is declared"};
-      }
+    bool given_by_all = true;
+    for (const Answer& answer : step.answers) {
+      const auto& declared = answer.record->outputs;
+      const auto same = std::find_if(declared.begin(), declared.end(),
+                                     [&](const model::TensorDecl& other) { return other.name == output.name; });
+      given_by_all = given_by_all && same != declared.end();
+      if (!given_by_all) break;
+      BOOST_OUTCOME_TRY(take_output(value, *same, answer));
     }
-    values_.emplace(step.config->name + "." + output.name, std::move(value));
+    if (given_by_all) values_.emplace(step.config->name + "." + output.name, std::move(value));
   }
   step.answers.clear();
   step.done = true;
+  return done();
+}
+
+/// Appends what `answer` holds for `output`. Errors: bad_input, bad_result.
+Outcome<void> Run::take_output(Value& value, const model::TensorDecl& output, const Answer& answer) {
+  std::size_t found = 0;
+  for (const TensorRef& tensor : answer.outputs) {
+    if (tensor.spec.name != output.name) continue;
+    BOOST_OUTCOME_TRY(model::check_fits(output, tensor.spec));
+    ++found;
+    value.tensors.push_back(tensor);
+    value.dtype = tensor.spec.dtype;
+  }
+  if (!output.list && found != 1) {
+    return Error{Errc::bad_result, "model " + answer.record->name + " gave " + std::to_string(found) +
+                                       " tensors for its output '" + output.name + "', one is declared"};
+  }
   return done();
 }
 

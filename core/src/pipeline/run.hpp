@@ -1,5 +1,6 @@
 // run.hpp: one run of a task's graph of steps: feeds each step when its tensors are there, scatters for_each over its
-// list, gathers the answers in order, and puts the result together. Payloads stay in their slabs. One strand.
+// list, gathers the answers in order, and puts the result together. Payloads stay in their slabs. Which version of a
+// model a step uses is found out when the step starts. One strand.
 #pragma once
 
 #include <functional>
@@ -55,13 +56,17 @@ class Run : public std::enable_shared_from_this<Run> {
   void cancel();
 
  private:
+  struct Answer {
+    std::vector<worker_pool::TensorRef> outputs;
+    std::shared_ptr<const model::Record> record;  // that gave them
+  };
   struct Step {
     const config::StepConfig* config = nullptr;
-    const model::Record* record = nullptr;
+    std::shared_ptr<const model::Record> record;  // known once it has started
     bool started = false;
     bool done = false;
     std::size_t open_calls = 0;
-    std::vector<std::vector<worker_pool::TensorRef>> answers;  // by call
+    std::vector<Answer> answers;  // by call
     wire::StepTiming timing;
   };
 
@@ -74,6 +79,7 @@ class Run : public std::enable_shared_from_this<Run> {
   Outcome<std::vector<std::vector<worker_pool::TensorRef>>> calls_of(const Step& step) const;
   void answered(std::size_t step, std::size_t call, dispatch::JobResult result);
   Outcome<void> gather(Step& step);
+  static Outcome<void> take_output(Value& value, const model::TensorDecl& output, const Answer& answer);
   Outcome<RunResult> result() const;
   void finish(Outcome<RunResult> outcome);
 

@@ -41,7 +41,7 @@ Outcome<PluginInfo> check_in_this_process(const std::filesystem::path& file) {
   if (!content) return Error{Errc::bad_plugin, content.error().detail};
   BOOST_OUTCOME_TRY(check_elf(view_of(content.value())));
   content = std::string();  // not held beside the mapped library
-  BOOST_OUTCOME_TRY(const auto library, Library::open(std::filesystem::absolute(file)));
+  BOOST_OUTCOME_TRY(const auto library, Library::open(std::filesystem::absolute(file), Library::Setting()));
   BOOST_OUTCOME_TRY(probe(library));
   PluginInfo info = library->info();
   info.file = file;

@@ -9,125 +9,190 @@ namespace gearbox::plugin_host {
 
 namespace {
 
-Error fault(Library& library, Errc code, const std::string& what) {
-  library.faults().fetch_add(1, std::memory_order_relaxed);  // a counter for people; nothing is ordered by it
-  return Error{code, "plugin " + library.info().name + ": " + what};
-}
+constexpr Clock::duration kNoBudget = Clock::duration::max();
 
-/// Runs `call`; a throw becomes an error of `code`.
-template <class Call>
-auto without_throw(Library& library, Errc code, Call call) -> decltype(call()) {
+/// One call of a plugin, from the mark in the record to the count of its time.
+class Call {
+ public:
+  Call(Library& library, const char* function, Instant begun, Instant hung_after)
+      : library_(library),
+        function_(function),
+        mark_(library.record(), library.label(), function, begun, hung_after),
+        begun_(Clock::now()) {}  // after the mark: a page of its file that the disk holds is not the plugin's time
+  Call(Library& library, const char* function) : Call(library, function, Clock::now()) {}
+  Call(Library& library, const char* function, Instant begun)
+      : Call(library, function, begun, begun + library.rules().hang.load(std::memory_order_relaxed)) {}
+
+  /// Counts it. Past the budget it is a fault, although what it gave is used: it is here now.
+  void ended(Clock::duration budget) {
+    const Instant now = Clock::now();
+    library_.health().called(now - begun_);
+    if (now - begun_ <= budget) return;
+    library_.health().fault(std::string(function_) + "() took " +
+                                std::to_string(elapsed(begun_, now).count() / 1000) + " ms",
+                            now);
+  }
+  Error fault(Errc code, const std::string& what) {
+    library_.health().fault(std::string(function_) + "() " + what, Clock::now());
+    return Error{code, "plugin " + library_.info().name + ": " + what};
+  }
+
+ private:
+  Library& library_;
+  const char* function_;
+  CallRecord::Mark mark_;
+  Instant begun_;
+};
+
+/// Runs `what`; a throw becomes an error of `code`.
+template <class What>
+auto without_throw(Call& call, Errc code, What what) -> decltype(what()) {
   try {
-    return call();
+    return what();
   } catch (const std::exception& thrown) {
-    return fault(library, code, "threw: " + escaped(thrown.what(), 128));
+    return call.fault(code, "threw: " + escaped(thrown.what(), 128));
   } catch (...) {
-    return fault(library, code, "threw");
+    return call.fault(code, "threw");
   }
 }
 
 /// For calls that cannot fail by contract.
-template <class T, class Call>
-T or_else(Library& library, T otherwise, Call call) {
+template <class T, class What>
+T or_else(Library& library, const char* function, T otherwise, What what) {
+  Call call(library, function);
   try {
-    return call();
+    return what();
   } catch (...) {
-    library.faults().fetch_add(1, std::memory_order_relaxed);
+    static_cast<void>(call.fault(Errc::plugin_fault, "threw"));
     return otherwise;
   }
 }
 
-// Members are destroyed in reverse: the plugin's object first, then the library that its code lies in.
+/// The plugin's object with the library that its code lies in: destroyed in that order, and under the record's eyes.
+template <class Class>
+struct Held {
+  Held(std::shared_ptr<Library> its_library, std::unique_ptr<Class> its_object)
+      : library(std::move(its_library)), object(std::move(its_object)) {}
+  ~Held() {
+    const Call call(*library, "destroy");
+    object.reset();
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  Clock::duration budget() const { return library->rules().budget.load(std::memory_order_relaxed); }
+
+  std::shared_ptr<Library> library;
+  std::unique_ptr<Class> object;
+};
+
 class GuardedBalancer final : public plugin::Balancer {
  public:
   GuardedBalancer(std::shared_ptr<Library> library, std::unique_ptr<plugin::Balancer> inner)
-      : library_(std::move(library)), inner_(std::move(inner)) {}
+      : held_(std::move(library), std::move(inner)) {}
 
   Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
                                     std::span<const plugin::CandidateView> candidates, Instant now) override {
-    auto picked = without_throw(*library_, Errc::plugin_fault, [&] { return inner_->pick(request, candidates, now); });
+    Call call(*held_.library, "pick");
+    auto picked =
+        without_throw(call, Errc::plugin_fault, [&] { return held_.object->pick(request, candidates, now); });
+    call.ended(held_.budget());
     if (!picked) return picked;
     const bool offered = std::any_of(candidates.begin(), candidates.end(), [&](const plugin::CandidateView& candidate) {
       return candidate.id == picked.value();
     });
     if (offered) return picked;
-    return fault(*library_, Errc::plugin_fault,
-                 "picked " + std::to_string(static_cast<std::uint32_t>(picked.value())) + ", which is no candidate");
+    return call.fault(
+        Errc::plugin_fault,
+        "picked " + std::to_string(static_cast<std::uint32_t>(picked.value())) + ", which is no candidate");
   }
 
  private:
-  std::shared_ptr<Library> library_;
-  std::unique_ptr<plugin::Balancer> inner_;
+  Held<plugin::Balancer> held_;
 };
 
 class GuardedCodec final : public plugin::Codec {
  public:
   GuardedCodec(std::shared_ptr<Library> library, std::unique_ptr<plugin::Codec> inner)
-      : library_(std::move(library)), inner_(std::move(inner)) {}
+      : held_(std::move(library), std::move(inner)) {}
 
   bool lossless() const override {
-    return or_else(*library_, false, [&] { return inner_->lossless(); });
+    return or_else(*held_.library, "lossless", false, [&] { return held_.object->lossless(); });
   }
   bool takes_any_bytes() const override {
-    return or_else(*library_, false, [&] { return inner_->takes_any_bytes(); });
+    return or_else(*held_.library, "takes_any_bytes", false, [&] { return held_.object->takes_any_bytes(); });
   }
   bool accepts(const plugin::TileView& tile) const override {
-    return or_else(*library_, false, [&] { return inner_->accepts(tile); });
+    return or_else(*held_.library, "accepts", false, [&] { return held_.object->accepts(tile); });
   }
   std::size_t bound(std::size_t in_bytes) const override {
-    return or_else(*library_, in_bytes, [&] { return inner_->bound(in_bytes); });
+    return or_else(*held_.library, "bound", in_bytes, [&] { return held_.object->bound(in_bytes); });
   }
 
   Outcome<std::size_t> encode(const plugin::TileView& tile, ByteView in, ByteSpan out) override {
-    return inside(out, Errc::plugin_fault,
-                  without_throw(*library_, Errc::plugin_fault, [&] { return inner_->encode(tile, in, out); }));
+    Call call(*held_.library, "encode");
+    return inside(call, out, Errc::plugin_fault, without_throw(call, Errc::plugin_fault, [&] {
+                    return held_.object->encode(tile, in, out);
+                  }));
   }
   Outcome<std::size_t> decode(const plugin::TileView& tile, ByteView in, ByteSpan out) override {
-    return inside(out, Errc::corrupt_data,
-                  without_throw(*library_, Errc::corrupt_data, [&] { return inner_->decode(tile, in, out); }));
+    Call call(*held_.library, "decode");
+    return inside(call, out, Errc::corrupt_data, without_throw(call, Errc::corrupt_data, [&] {
+                    return held_.object->decode(tile, in, out);
+                  }));
   }
 
  private:
-  Outcome<std::size_t> inside(ByteSpan out, Errc code, Outcome<std::size_t> used) const {
+  Outcome<std::size_t> inside(Call& call, ByteSpan out, Errc code, Outcome<std::size_t> used) const {
+    call.ended(held_.budget());
     if (!used || used.value() <= out.size()) return used;
-    return fault(*library_, code,
-                 "says it wrote " + std::to_string(used.value()) + " bytes into " + std::to_string(out.size()));
+    return call.fault(code,
+                      "says it wrote " + std::to_string(used.value()) + " bytes into " + std::to_string(out.size()));
   }
 
-  std::shared_ptr<Library> library_;
-  std::unique_ptr<plugin::Codec> inner_;
+  Held<plugin::Codec> held_;
 };
 
 class GuardedTransport final : public plugin::Transport {
  public:
   GuardedTransport(std::shared_ptr<Library> library, std::unique_ptr<plugin::Transport> inner)
-      : library_(std::move(library)),
-        inner_(std::move(inner)),
-        scheme_(or_else(*library_, std::string(), [&] { return std::string(inner_->scheme()); })) {}
+      : held_(std::move(library), std::move(inner)),
+        scheme_(or_else(*held_.library, "scheme", std::string(), [&] { return std::string(held_.object->scheme()); })) {
+  }
 
   std::string_view scheme() const override { return scheme_; }
   Outcome<plugin::Listening> listen(std::string_view url) override {
-    auto listening = without_throw(*library_, Errc::plugin_fault, [&] { return inner_->listen(url); });
+    Call call(*held_.library, "listen");
+    auto listening = without_throw(call, Errc::plugin_fault, [&] { return held_.object->listen(url); });
+    call.ended(kNoBudget);
     if (listening && listening.value().descriptor < 0)
-      return fault(*library_, Errc::plugin_fault, "listens on no descriptor");
+      return call.fault(Errc::plugin_fault, "listens on no descriptor");
     return listening;
   }
   Outcome<plugin::Connection> accept(int listening) override {
-    return connected(without_throw(*library_, Errc::plugin_fault, [&] { return inner_->accept(listening); }));
+    Call call(*held_.library, "accept");
+    return connected(call, held_.budget(),
+                     without_throw(call, Errc::plugin_fault, [&] { return held_.object->accept(listening); }));
   }
   Outcome<plugin::Connection> connect(std::string_view url, Instant deadline) override {
-    return connected(without_throw(*library_, Errc::plugin_fault, [&] { return inner_->connect(url, deadline); }));
+    // May block until its deadline, and the kernel may take a moment more.
+    const Instant begun = Clock::now();
+    const Clock::duration hang = held_.library->rules().hang.load(std::memory_order_relaxed);
+    const Instant until = std::max(begun, deadline);
+    Call call(*held_.library, "connect", begun, until > Instant::max() - hang ? Instant::max() : until + hang);
+    return connected(call, kNoBudget,
+                     without_throw(call, Errc::plugin_fault, [&] { return held_.object->connect(url, deadline); }));
   }
 
  private:
-  Outcome<plugin::Connection> connected(Outcome<plugin::Connection> connection) const {
+  Outcome<plugin::Connection> connected(Call& call, Clock::duration budget,
+                                        Outcome<plugin::Connection> connection) const {
+    call.ended(budget);
     if (connection && connection.value().descriptor < 0)
-      return fault(*library_, Errc::plugin_fault, "connected no descriptor");
+      return call.fault(Errc::plugin_fault, "connected no descriptor");
     return connection;
   }
 
-  std::shared_ptr<Library> library_;
-  std::unique_ptr<plugin::Transport> inner_;
+  Held<plugin::Transport> held_;
   std::string scheme_;
 };
 

@@ -13,8 +13,14 @@ namespace {
 
 class OpenedLibrary final : public Library {
  public:
-  OpenedLibrary(boost::dll::shared_library library, const plugin::Descriptor* descriptor, PluginInfo info)
-      : Library(descriptor, std::move(info)), library_(std::move(library)) {}
+  OpenedLibrary(boost::dll::shared_library library, const plugin::Descriptor* descriptor, PluginInfo info,
+                Setting setting)
+      : Library(descriptor, std::move(info), std::move(setting)), library_(std::move(library)) {}
+  ~OpenedLibrary() override {
+    const Instant now = Clock::now();
+    const CallRecord::Mark mark(record(), label(), "unload", now, now + rules().hang.load(std::memory_order_relaxed));
+    library_.unload();
+  }
 
  private:
   boost::dll::shared_library library_;
@@ -22,7 +28,21 @@ class OpenedLibrary final : public Library {
 
 }  // namespace
 
-Outcome<std::shared_ptr<Library>> Library::open(const std::filesystem::path& file) {
+Library::Library(const plugin::Descriptor* descriptor, PluginInfo info, Setting setting)
+    : descriptor_(descriptor),
+      info_(std::move(info)),
+      setting_(std::move(setting)),
+      label_(CallRecord::label(info_.kind, info_.name, info_.version, checksum())),
+      health_(setting_.rules) {}
+
+Outcome<std::shared_ptr<Library>> Library::open(const std::filesystem::path& file, Setting setting) {
+  const PluginInfo& expected = setting.expected;
+  const auto label = CallRecord::label(expected.kind, expected.name, expected.version,
+                                       setting.copy ? setting.copy->checksum() : std::string());
+  const Instant now = Clock::now();
+  const std::shared_ptr<CallRecord> record = setting.record;
+  const CallRecord::Mark mark(*record, label, "load", now,
+                              now + setting.rules->hang.load(std::memory_order_relaxed));
   // RTLD_LOCAL: two plugins may define the same names. RTLD_NOW: a missing symbol is found here, not in a call.
   try {
     boost::dll::fs::error_code error;
@@ -36,7 +56,9 @@ Outcome<std::shared_ptr<Library>> Library::open(const std::filesystem::path& fil
     if (!library.has("gearbox_plugin")) return Error{Errc::bad_plugin, "exports no gearbox_plugin"};
     const auto* descriptor = &library.get<const plugin::Descriptor>("gearbox_plugin");
     BOOST_OUTCOME_TRY(PluginInfo info, read_descriptor(*descriptor));
-    return std::shared_ptr<Library>(std::make_shared<OpenedLibrary>(std::move(library), descriptor, std::move(info)));
+    info.checksum = setting.copy ? setting.copy->checksum() : std::string();
+    return std::shared_ptr<Library>(
+        std::make_shared<OpenedLibrary>(std::move(library), descriptor, std::move(info), std::move(setting)));
   } catch (const std::exception& thrown) {
     return Error{Errc::bad_plugin, "does not load: " + escaped(thrown.what(), 256)};
   } catch (...) {
@@ -48,6 +70,8 @@ template <plugin::Kind kind>
 Outcome<std::unique_ptr<typename plugin::KindTraits<kind>::Class>> Library::make(const plugin::Options& options) const {
   if (descriptor_->kind != kind) return Error{Errc::bad_plugin, "'" + info_.name + "' is a " + info_.kind};
   const auto function = reinterpret_cast<plugin::Make<kind>>(reinterpret_cast<std::uintptr_t>(descriptor_->make));
+  const Instant now = Clock::now();
+  const CallRecord::Mark mark(record(), label_, "make", now, now + rules().hang.load(std::memory_order_relaxed));
   try {
     auto made = function(options);
     if (!made)

@@ -3,16 +3,15 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <map>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <tuple>
 
 #include "gearbox/base/text.hpp"
+#include "gearbox/link/keys.hpp"
 #include "gearbox/toml/document.hpp"
-#include "plugin_host/check_child.hpp"
-#include "plugin_host/drop_folder.hpp"
-#include "plugin_host/guards.hpp"
-#include "plugin_host/library.hpp"
-#include "plugin_host/option_values.hpp"
-#include "plugin_host/private_copy.hpp"
+#include "plugin_host/resolve.hpp"
 
 namespace gearbox::plugin_host {
 
@@ -20,183 +19,363 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// One plugin in use. A swap (live reload) replaces the whole entry; instances made from the old one keep its library.
-struct Loaded {
-  PluginInfo info;
-  std::shared_ptr<Library> library;
-  std::shared_ptr<PrivateCopy> copy;
-};
+std::string shortened(const std::string& checksum) {
+  return checksum.substr(0, 12);
+}
 
-/// Copies, checks in a child, opens. Errors: bad_plugin; io_error and no_space when the copy cannot be made.
-Outcome<Loaded> load_one(const fs::path& file, const HostPaths& paths, PluginInfo& told) {
-  BOOST_OUTCOME_TRY(PrivateCopy made, PrivateCopy::make(file, paths.copies));
-  auto copy = std::make_shared<PrivateCopy>(std::move(made));
-  told.checksum = copy->checksum();
-  BOOST_OUTCOME_TRY(const PluginInfo checked, check_in_child(copy->path(), paths.checker));
-  told.name = checked.name;
-  told.kind = checked.kind;
-  told.version = checked.version;
-  told.summary = checked.summary;
-  BOOST_OUTCOME_TRY(auto library, Library::open(copy->path()));
-  Loaded loaded{library->info(), std::move(library), std::move(copy)};
-  loaded.info.checksum = told.checksum;
-  return loaded;
+std::int64_t wall_ms() {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// The checksums of private copies in `folder` that this process has mapped.
+std::set<std::string> mapped_copies(const fs::path& folder) {
+  std::set<std::string> found;
+  std::ifstream maps("/proc/self/maps");
+  const std::string prefix = folder.string() + "/";
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t at = line.find(prefix);
+    if (at == std::string::npos) continue;
+    const std::string name = line.substr(at + prefix.size());
+    if (name.size() >= 67 && name.substr(64, 3) == ".so") found.insert(name.substr(0, 64));
+  }
+  return found;
 }
 
 }  // namespace
 
 struct PluginHost::State {
-  std::map<std::pair<std::string, std::string>, Loaded> current;  // (kind, name)
-  std::vector<PluginInfo> refused;
-  config::PluginsConfig config;
+  explicit State(const HostPaths& its_paths)
+      : paths(its_paths), shipped(paths.shipped, true), dropped(paths.dropped, false) {}
 
-  void load_folder(const std::vector<fs::path>& files, const HostPaths& paths, bool shipped);
-  Outcome<void> check_options() const;
-  Outcome<const Loaded*> find(std::string_view kind, std::string_view name) const;
-  template <plugin::Kind kind>
-  auto instance(const Loaded& loaded) const;
+  HostPaths paths;
+  std::shared_ptr<CallRules> rules = std::make_shared<CallRules>();
+  std::shared_ptr<CallRecord> record;
+  std::unique_ptr<Loader> loader;
+
+  // The looking thread's.
+  FolderFiles shipped, dropped;
+  BuildBook book;
+  watch::Stamp book_stamp;
+  bool book_known = false;
+  std::uint64_t last_edition = 0;
+  std::map<std::string, std::string> told;  // what was logged last, by what it is about
+
+  mutable std::mutex mutex;  // of what follows
+  TablePtr table = std::make_shared<const Table>();
+  std::map<std::string, PluginInfo> past;  // by checksum: what was in force once and may be mapped still
+
+  TablePtr now() const {
+    const std::lock_guard held(mutex);
+    return table;
+  }
+  void forget_closed() {
+    if (past.empty()) return;
+    const auto mapped = mapped_copies(paths.copies);
+    std::erase_if(past, [&](const auto& entry) { return !mapped.contains(entry.first); });
+  }
+  bool serves() const { return !paths.calling.empty(); }
+  Outcome<Instant> look_at_files(Instant now, bool first, const config::PluginsConfig& config);
+  bool read_book_if_changed();
+  void bar_what_fails();
+  Outcome<TablePtr> next_table(const config::PluginsConfig& config, const Needs& needs);
+  Outcome<void> check_options(const config::PluginsConfig& config, const Resolved& resolved) const;
+  void tell_once(const std::string& about, const std::string& line);
+  void log_changes(const Table& before, const Table& after);
+  void note(const Table& table);
 };
 
-void PluginHost::State::load_folder(const std::vector<fs::path>& files, const HostPaths& paths, bool shipped) {
-  std::map<std::pair<std::string, std::string>, fs::path>
-      seen;  // in this folder: a twin is a mistake, not a replacement
-  for (const fs::path& file : files) {
-    PluginInfo told;
-    Outcome<Loaded> loaded = load_one(file, paths, told);
-    if (loaded) {
-      const std::pair key(loaded.value().info.kind, loaded.value().info.name);
-      const auto twin = seen.find(key);
-      if (twin != seen.end()) {
-        loaded = Error{Errc::bad_plugin,
-                       twin->second.filename().string() + " is a " + key.first + " called '" + key.second + "' too"};
-      } else {
-        seen.emplace(key, file);
-        loaded.value().info.file = file;
-        loaded.value().info.shipped = shipped;
-        loaded.value().info.state = "loaded";
-        spdlog::debug("plugin loaded kind={} name={} version={} file={}", key.first, key.second,
-                      loaded.value().info.version, escaped(file.string()));
-        current.insert_or_assign(key, std::move(loaded).value());
-        continue;
-      }
+void PluginHost::State::tell_once(const std::string& about, const std::string& line) {
+  std::string& last = told[about];
+  if (last == line) return;
+  last = line;
+  if (!line.empty()) spdlog::warn("{}", line);
+}
+
+Outcome<Instant> PluginHost::State::look_at_files(Instant now, bool first, const config::PluginsConfig& config) {
+  const bool book_changed = read_book_if_changed();
+  Instant look_again = Instant::max();
+  for (FolderFiles* folder : {&shipped, &dropped}) {
+    const auto load = [&](const fs::path& file, PluginInfo& info) {
+      return loader->load(file, config, book, folder->shipped(), info);
+    };
+    BOOST_OUTCOME_TRY(const Instant again, folder->look(now, first, load));
+    look_again = std::min(look_again, again);
+    if (!book_changed || first) continue;
+    folder->again(  // what was released
+        [&](const FolderFiles::File& file) {
+          return file.bad && file.bad->state == "barred" && book.bar_of(file.bad->checksum) == nullptr;
+        },
+        load);
+  }
+  return look_again;
+}
+
+bool PluginHost::State::read_book_if_changed() {
+  const fs::path file = book_file(paths.copies);
+  const watch::Stamps stamps = watch::stamps_of({watch::Folder{paths.copies, 0, [&](const std::string& name) {
+                                                                 return name == file.filename().string();
+                                                               }}});
+  const auto found = stamps.entries.find(file);
+  const watch::Stamp stamp = found == stamps.entries.end() ? watch::Stamp() : found->second;
+  if (book_known && stamp == book_stamp) return false;
+  auto read = read_book(paths.copies);
+  tell_once("book", read ? std::string() : "plugins: the book of builds cannot be read: " + describe(read.error()));
+  if (!read) return false;
+  book = std::move(read).value();
+  book_stamp = stamp;
+  book_known = true;
+  return true;
+}
+
+/// A build that passed the limit of faults gives way to the last good one, if there is one.
+void PluginHost::State::bar_what_fails() {
+  const TablePtr serving = now();
+  for (const auto& [key, entry] : serving->entries_) {
+    const BuildPtr& build = entry.build;
+    if (!build->library->health().tripped()) continue;
+    const std::string fault = build->library->health().last_fault();
+    const bool shipped_one = std::any_of(shipped.files().begin(), shipped.files().end(), [&](const auto& file) {
+      const BuildPtr& other = file.second.good;
+      return other && other->info.kind == key.first && other->info.name == key.second &&
+             other->info.checksum != build->info.checksum;
+    });
+    if (!shipped_one && book.last_good(key.first, key.second, build->info.checksum) == nullptr) {
+      tell_once("failing " + key.second, "plugin failing kind=" + key.first + " name=" + key.second + " version=" +
+                                             build->info.version + " last=\"" + escaped(fault, 256) +
+                                             "\"; it stays, since there is no other build of it");
+      continue;
     }
-    told.file = file;
-    told.shipped = shipped;
-    told.state = "refused";
-    told.reason = loaded.error().detail;
-    spdlog::warn("plugin refused file={} reason=\"{}\"", escaped(file.string()), escaped(told.reason, 512));
-    refused.push_back(std::move(told));
+    Bar verdict{key.first, key.second, build->info.version, build->info.checksum,
+              "failed " + std::to_string(rules->fault_limit.load()) + " times within a minute; last: " + fault,
+              wall_ms()};
+    auto written = bar(paths.copies, verdict);
+    if (written) {
+      book = std::move(written).value();
+    } else {
+      tell_once("bar", "plugins: a bar cannot be written: " + describe(written.error()));
+      book.bars.push_back(verdict);  // in this process at least
+    }
+    spdlog::error("plugin barred kind={} name={} version={} checksum={} reason=\"{}\"", verdict.kind, verdict.name,
+                  verdict.version, shortened(verdict.checksum), escaped(verdict.reason, 512));
   }
 }
 
-/// [plugins.NAME] against the options tables of what is loaded.
-Outcome<void> PluginHost::State::check_options() const {
+Outcome<void> PluginHost::State::check_options(const config::PluginsConfig& config, const Resolved& resolved) const {
   toml::Faults faults;
   std::vector<std::string> names;
-  for (const auto& [key, loaded] : current) names.push_back(key.second);
+  for (const auto& [key, chosen] : resolved.serving) names.push_back(key.second);
   for (const auto& [name, given] : config.options) {
     bool known = false;
-    for (const auto& [key, loaded] : current) {
+    for (const auto& [key, chosen] : resolved.serving) {
       if (key.second != name) continue;
       known = true;
-      const auto values = OptionValues::make(loaded.info.options, given);
+      const auto values = OptionValues::make(chosen.build->info.options, merged(chosen.build->options, given));
       if (!values) faults.add_told(values.error(), "gearbox.toml: plugins." + name + ".");
     }
     if (known) continue;
     const std::string_view near = nearest(name, names);
     const std::string hint = near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?";
-    if (refused.empty()) {
-      faults.add("gearbox.toml", 0, 0, "plugins." + name, "no plugin is called so" + hint);
-    } else {
-      // It may be the table of a refused file, which gave no name: its refusal has been logged and must not stop the
-      // broker.
-      spdlog::warn("options for a plugin that is not loaded name={}{}", escaped(name, 64), hint);
-    }
+    // With a refused file about it may be that one's table, which gave no name: its refusal has been logged and must
+    // not stop the broker.
+    if (resolved.others.empty()) faults.add("gearbox.toml", 0, 0, "plugins." + name, "no plugin is called so" + hint);
   }
   if (!faults.empty()) return faults.error();
   return done();
 }
 
-Outcome<const Loaded*> PluginHost::State::find(std::string_view kind, std::string_view name) const {
-  const auto found = current.find(std::pair(std::string(kind), std::string(name)));
-  if (found != current.end()) return &found->second;
-  std::string there;
-  for (const auto& [key, loaded] : current) {
-    if (key.first == kind) there += (there.empty() ? "" : ", ") + key.second;
+Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& config, const Needs& needs) {
+  ResolveInput input;
+  input.shipped = &shipped;
+  input.dropped = &dropped;
+  input.book = &book;
+  input.needs = &needs;
+  const TablePtr now = this->now();
+  for (const auto& [key, entry] : now->entries_) input.in_force.emplace(key, entry.build);
+  input.reload = [&](const Build& build) {
+    const bool is_shipped = std::any_of(shipped.files().begin(), shipped.files().end(), [&](const auto& entry) {
+      const auto& [good, bad] = std::tie(entry.second.good, entry.second.bad);
+      return (good && good->info.checksum == build.checksum) || (bad && bad->checksum == build.checksum);
+    });
+    auto loaded = loader->reload(build, config, is_shipped);
+    tell_once("reload " + build.checksum,
+              loaded ? std::string()
+                     : "plugin not put back kind=" + build.kind + " name=" + build.name + " version=" + build.version +
+                           " reason=\"" + escaped(describe(loaded.error()), 256) + "\"");
+    return loaded;
+  };
+  const Resolved resolved = resolve(input);
+  BOOST_OUTCOME_TRY(check_options(config, resolved));
+  auto next = std::make_shared<Table>();
+  bool changed = false;
+  for (const auto& [key, chosen] : resolved.serving) {
+    Table::Entry entry;
+    entry.build = chosen.build;
+    entry.library = chosen.build->library;
+    entry.info = chosen.build->info;
+    entry.info.reason = chosen.reason;
+    entry.scheme = chosen.build->scheme;
+    const auto given = config.options.find(key.second);
+    entry.options = merged(chosen.build->options, given == config.options.end() ? Given() : given->second);
+    const auto old = now->entries_.find(key);
+    if (old != now->entries_.end() && old->second.library == entry.library && old->second.options == entry.options) {
+      entry.edition = old->second.edition;
+      entry.info.since_unix_ms = old->second.info.since_unix_ms;
+      changed = changed || old->second.info.reason != entry.info.reason || old->second.info.file != entry.info.file;
+    } else {
+      entry.edition = ++last_edition;
+      entry.info.since_unix_ms = wall_ms();
+      changed = true;
+    }
+    next->entries_.emplace(key, std::move(entry));
   }
-  std::string detail = "no " + std::string(kind) + " is called '" + escaped(name, kMaxNameBytes) + "'; there is " +
-                       (there.empty() ? "none" : there);
-  for (const PluginInfo& info : refused)
-    detail += "; " + info.file.filename().string() + " was refused: " + info.reason;
-  return Error{Errc::bad_plugin, std::move(detail)};
+  next->others_ = resolved.others;
+  const auto same = [](const PluginInfo& a, const PluginInfo& b) {
+    return a.file == b.file && a.state == b.state && a.reason == b.reason && a.checksum == b.checksum;
+  };
+  changed = changed || now->entries_.size() != next->entries_.size() ||
+            !std::equal(now->others_.begin(), now->others_.end(), next->others_.begin(), next->others_.end(), same);
+  if (!changed) return now;
+  return TablePtr(std::move(next));
 }
 
-template <plugin::Kind kind>
-auto PluginHost::State::instance(const Loaded& loaded) const {
-  using Class = typename plugin::KindTraits<kind>::Class;
-  const auto given = config.options.find(loaded.info.name);
-  const auto make = [&]() -> Outcome<Instance<Class>> {
-    BOOST_OUTCOME_TRY(const OptionValues options,
-                      OptionValues::make(loaded.info.options, given == config.options.end() ? Given() : given->second));
-    BOOST_OUTCOME_TRY(auto made, loaded.library->make<kind>(options));
-    return guarded(loaded.library, std::move(made));
-  };
-  return make();
+void PluginHost::State::log_changes(const Table& before, const Table& after) {
+  for (const auto& [key, entry] : after.entries_) {
+    const auto old = before.entries_.find(key);
+    const std::string tail = entry.info.reason.empty() ? std::string() : "; " + entry.info.reason;
+    if (old == before.entries_.end()) {
+      spdlog::info("plugin loaded kind={} name={} version={} checksum={}{}", key.first, key.second, entry.info.version,
+                   shortened(entry.info.checksum), tail);
+    } else if (old->second.info.checksum != entry.info.checksum) {
+      spdlog::info("plugin swapped kind={} name={} version={} -> {} checksum={} -> {}{}", key.first, key.second,
+                   old->second.info.version, entry.info.version, shortened(old->second.info.checksum),
+                   shortened(entry.info.checksum), tail);
+    } else if (old->second.edition != entry.edition) {
+      spdlog::info("plugin options changed kind={} name={} version={}{}", key.first, key.second, entry.info.version,
+                   tail);
+    } else if (old->second.info.reason != entry.info.reason && !entry.info.reason.empty()) {
+      spdlog::warn("plugin kept kind={} name={} version={}{}", key.first, key.second, entry.info.version, tail);
+    }
+  }
+  for (const auto& [key, entry] : before.entries_) {
+    if (after.entries_.contains(key)) continue;
+    spdlog::info("plugin unloaded kind={} name={} version={} checksum={}", key.first, key.second, entry.info.version,
+                 shortened(entry.info.checksum));
+  }
+}
+
+/// Writes down what serves now, so that it can be gone back to.
+void PluginHost::State::note(const Table& now) {
+  for (const auto& [key, entry] : now.entries_) {
+    if (!serves()) break;  // whoever only looks leaves no trace
+    const Build* last = book.last_good(key.first, key.second, {});
+    if (last != nullptr && last->checksum == entry.info.checksum) continue;
+    auto written = note_build(paths.copies, Build{key.first, key.second, entry.info.version, entry.info.checksum,
+                                                  entry.info.since_unix_ms});
+    tell_once("note", written ? std::string()
+                              : "plugins: the book of builds cannot be written: " + describe(written.error()));
+    if (written) book = std::move(written).value();
+  }
+  std::vector<std::string> kept;
+  for (const Build& build : book.builds) kept.push_back(build.checksum);
+  remove_unused_copies(paths.copies, kept);
 }
 
 PluginHost::PluginHost(std::unique_ptr<State> state) : state_(std::move(state)) {}
-PluginHost::~PluginHost() = default;
+PluginHost::~PluginHost() {
+  state_->rules->on_trouble(nullptr);
+}
 
-Outcome<std::unique_ptr<PluginHost>> PluginHost::open(const HostPaths& paths, const config::PluginsConfig& config) {
-  BOOST_OUTCOME_TRY(const auto shipped, plugin_files(paths.shipped, false));
-  BOOST_OUTCOME_TRY(const auto dropped, plugin_files(paths.dropped, true));
+namespace {
+
+void hold_to(CallRules& rules, const config::PluginsConfig& config) {
+  rules.budget = config.call_budget;
+  rules.hang = config.hang;
+  rules.fault_limit = config.fault_limit;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<PluginHost>> PluginHost::open(const HostPaths& paths, const config::PluginsConfig& config,
+                                                      const Needs& needs) {
+  link::crypto_ready();
   BOOST_OUTCOME_TRY(open_copies_folder(paths.copies));
-  auto state = std::make_unique<State>();
-  state->config = config;
-  state->load_folder(shipped, paths, true);
-  state->load_folder(dropped, paths, false);  // later: it wins by name
-  remove_unused_copies(paths.copies);
-  BOOST_OUTCOME_TRY(state->check_options());
-  return std::unique_ptr<PluginHost>(new PluginHost(std::move(state)));
-}
-
-Outcome<Instance<plugin::Balancer>> PluginHost::balancer(std::string_view name) const {
-  BOOST_OUTCOME_TRY(const Loaded* loaded, state_->find("balancer", name));
-  return state_->instance<plugin::Kind::balancer>(*loaded);
-}
-
-Outcome<Instance<plugin::Codec>> PluginHost::codec(std::string_view name) const {
-  BOOST_OUTCOME_TRY(const Loaded* loaded, state_->find("codec", name));
-  return state_->instance<plugin::Kind::codec>(*loaded);
-}
-
-Outcome<Instance<plugin::Transport>> PluginHost::transport_for(std::string_view url) const {
-  const std::size_t mark = url.find("://");
-  if (mark == std::string_view::npos)
-    return Error{Errc::bad_input, "'" + escaped(url, 128) + "' is no URL (tcp://HOST:PORT)"};
-  const std::string_view scheme = url.substr(0, mark);
-  std::string schemes;
-  for (const auto& [key, loaded] : state_->current) {
-    if (key.first != "transport") continue;
-    BOOST_OUTCOME_TRY(auto transport, state_->instance<plugin::Kind::transport>(loaded));
-    if (transport->scheme() == scheme) return transport;
-    schemes += (schemes.empty() ? "" : ", ") + std::string(transport->scheme());
+  auto state = std::make_unique<State>(paths);
+  hold_to(*state->rules, config);
+  state->record = CallRecord::unrecorded();
+  if (state->serves()) {
+    BOOST_OUTCOME_TRY(state->record, CallRecord::create(paths.calling));
   }
-  std::string detail =
-      "no transport serves '" + escaped(scheme, 32) + "://'; there is " + (schemes.empty() ? "none" : schemes);
-  for (const PluginInfo& info : state_->refused)
-    detail += "; " + info.file.filename().string() + " was refused: " + info.reason;
-  return Error{Errc::bad_plugin, std::move(detail)};
+  state->loader = std::make_unique<Loader>(paths, state->record, state->rules);
+  state->loader->starting(true);
+  BOOST_OUTCOME_TRY(state->look_at_files(Clock::now(), true, config));
+  state->loader->starting(false);
+  BOOST_OUTCOME_TRY(TablePtr table, state->next_table(config, needs));
+  std::unique_ptr<PluginHost> host(new PluginHost(std::move(state)));
+  host->use(std::move(table));
+  return host;
+}
+
+TablePtr PluginHost::table() const {
+  return state_->now();
+}
+
+Outcome<PluginHost::Look> PluginHost::look(const config::PluginsConfig& config, const Needs& needs) {
+  hold_to(*state_->rules, config);
+  Look look;
+  BOOST_OUTCOME_TRY(look.look_again, state_->look_at_files(Clock::now(), false, config));
+  state_->bar_what_fails();
+  BOOST_OUTCOME_TRY(look.table, state_->next_table(config, needs));
+  return look;
+}
+
+void PluginHost::use(TablePtr table) {
+  const TablePtr before = this->table();
+  if (before == table) return;
+  {
+    const std::lock_guard held(state_->mutex);
+    for (const auto& [key, entry] : before->entries_) state_->past.insert_or_assign(entry.info.checksum, entry.info);
+    state_->table = table;
+    state_->forget_closed();
+  }
+  if (state_->serves()) state_->log_changes(*before, *table);
+  state_->note(*table);
 }
 
 std::vector<PluginInfo> PluginHost::list() const {
+  const TablePtr now = table();
   std::vector<PluginInfo> all;
-  for (const auto& [key, loaded] : state_->current) {
-    all.push_back(loaded.info);
-    all.back().faults = loaded.library->faults();
+  std::set<std::string> serving;
+  for (const auto& [key, entry] : now->entries_) {
+    PluginInfo info = entry.info;
+    const Health& health = entry.library->health();
+    info.calls = health.calls();
+    info.faults = health.faults();
+    info.p99 = health.p99();
+    serving.insert(info.checksum);
+    all.push_back(std::move(info));
   }
-  all.insert(all.end(), state_->refused.begin(), state_->refused.end());
+  all.insert(all.end(), now->others_.begin(), now->others_.end());
+  const std::lock_guard held(state_->mutex);
+  state_->forget_closed();
+  for (const auto& [checksum, info] : state_->past) {
+    if (serving.contains(checksum)) continue;
+    all.push_back(info);
+    all.back().state = "retiring";
+    all.back().reason = "its library is still in use";
+  }
   return all;
+}
+
+std::vector<fs::path> PluginHost::folders() const {
+  std::vector<fs::path> all;
+  for (const fs::path& path : {state_->paths.shipped, state_->paths.dropped, state_->paths.copies}) {
+    if (!path.empty()) all.push_back(path);
+  }
+  return all;
+}
+
+void PluginHost::on_trouble(std::function<void()> trouble) {
+  state_->rules->on_trouble(std::move(trouble));
 }
 
 }  // namespace gearbox::plugin_host

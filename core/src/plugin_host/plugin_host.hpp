@@ -1,26 +1,33 @@
-// plugin_host.hpp: finds, checks and loads plugins, and hands out instances.
+// plugin_host.hpp: finds, checks and loads plugins, follows the drop folder, and hands out instances.
 //
 // Two folders: the shipped one beside the executable (../lib/gearbox/plugins) and the drop folder of the configuration,
 // which wins by name. Each file is copied to a private copy named by its checksum, that copy is checked in a child
-// process
-// (`broker plugins check COPY`), and that same copy is opened with Boost.DLL. Live reload (next) swaps what get_* hand
-// out.
+// process (`broker plugins check COPY`), and that same copy is opened with Boost.DLL.
+//
+// What is in force at one moment is a Table, which never changes. look() loads what is new and says which table would
+// follow; its role makes from that all it needs, and only then puts it in force with use().
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/config.hpp"
+#include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/codec.hpp"
 #include "gearbox/plugin/transport.hpp"
 
 namespace gearbox::plugin_host {
+
+class Library;
+struct LoadedBuild;
 
 /// One row of a plugin's options table.
 struct OptionInfo {
@@ -31,11 +38,14 @@ struct OptionInfo {
 struct PluginInfo {
   std::string name, kind, version, summary, checksum;
   std::filesystem::path file;  // where it was found
-  std::string state;           // "loaded", "refused"
-  std::string reason;          // when refused
+  std::string state;           // "loaded", "refused", "barred", "retiring" (out of force, its library not closed yet)
+  std::string reason;          // why it is refused or barred; of a loaded one: why it is still there
   bool shipped = false;        // from the folder beside the executable
   std::vector<OptionInfo> options;
-  std::uint64_t faults = 0;  // throws and invalid answers since it was loaded
+  std::int64_t since_unix_ms = 0;  // in force since; for people
+  std::uint64_t calls = 0;
+  std::uint64_t faults = 0;  // throws, overruns and invalid answers since it was loaded
+  microseconds p99{0};       // of its calls
 };
 
 struct HostPaths {
@@ -43,6 +53,7 @@ struct HostPaths {
   std::filesystem::path dropped;  // may be missing
   std::filesystem::path copies;   // private copies; made when missing
   std::filesystem::path checker;  // the broker executable
+  std::filesystem::path calling;  // the "now calling" record of this process; empty: none is kept
 };
 
 /// Where this process's executable finds what belongs to the installation.
@@ -53,22 +64,89 @@ std::filesystem::path shipped_plugins();
 template <class T>
 using Instance = std::shared_ptr<T>;
 
-class PluginHost {
- public:
-  /// Loads all that is there. A refused file is no error: it is listed with its reason and logged once.
-  /// Errors: bad_plugin when the drop folder's owner or mode cannot be trusted; bad_config when [plugins.NAME] has an
-  /// unknown option or a value of another type or out of range (one line for each); io_error for the folder of copies.
-  static Outcome<std::unique_ptr<PluginHost>> open(const HostPaths& paths, const config::PluginsConfig& config);
-  ~PluginHost();
+/// What a role cannot do without, and which key of the configuration says so. A build that is needed stays in force when
+/// its file is deleted.
+struct Need {
+  std::string kind;
+  std::string name;  // of a transport: the URL whose scheme it serves
+  std::string by;    // "node.balancer"
+};
+using Needs = std::vector<Need>;
 
-  /// A new instance with the options of the configuration. Errors: bad_plugin (no such name or kind: says what there
-  /// is; a make that failed or threw). Its calls never throw: a throw and an answer outside the contract come back as
+/// What is in force at one moment. Never changes; any thread.
+class Table {
+ public:
+  /// A new instance with the options of its moment. Errors: bad_plugin (no such name or kind: says what there is; a
+  /// make that failed or threw). Its calls never throw: a throw and an answer outside the contract come back as
   /// plugin_fault (corrupt_data from a codec's decode) and are counted.
   Outcome<Instance<plugin::Balancer>> balancer(std::string_view name) const;
   Outcome<Instance<plugin::Codec>> codec(std::string_view name) const;
   Outcome<Instance<plugin::Transport>> transport_for(std::string_view url) const;  // by scheme
 
+  /// The balancer's own name, or, when that one is barred and nothing could be put back, that of the shipped one which
+  /// stands in for it: a role must come up after a plugin has killed it.
+  std::string balancer_or_stand_in(std::string_view name) const;
+
+  /// Another number when the build or the options behind the name are others; 0 when there is none.
+  std::uint64_t edition(std::string_view kind, std::string_view name) const;
+  std::uint64_t transport_edition(std::string_view url) const;
+  std::vector<std::string> names(std::string_view kind) const;
+
+ private:
+  friend class PluginHost;
+  using Key = std::pair<std::string, std::string>;  // kind, name
+  struct Entry {
+    std::shared_ptr<const LoadedBuild> build;
+    std::shared_ptr<Library> library;  // the build's
+    PluginInfo info;
+    std::map<std::string, config::OptionValue> options;  // as given: manifest, then configuration
+    std::string scheme;                                  // of a transport
+    std::uint64_t edition = 0;
+  };
+  Outcome<const Entry*> find(std::string_view kind, std::string_view name) const;
+  const Entry* serving(std::string_view url) const;
+  template <plugin::Kind kind>
+  auto instance(const Entry& entry) const;
+  std::string refusals() const;
+
+  std::map<Key, Entry> entries_;
+  std::vector<PluginInfo> others_;  // refused and barred files
+};
+using TablePtr = std::shared_ptr<const Table>;
+
+class PluginHost {
+ public:
+  /// Loads all that is there. A refused file is no error: it is listed with its reason and logged once.
+  /// Errors: bad_plugin when the drop folder's owner or mode cannot be trusted; bad_config when [plugins.NAME] has an
+  /// unknown option or a value of another type or out of range (one line for each); io_error for the folder of copies.
+  static Outcome<std::unique_ptr<PluginHost>> open(const HostPaths& paths, const config::PluginsConfig& config,
+                                                   const Needs& needs = {});
+  ~PluginHost();
+
+  /// What is in force. Any thread.
+  TablePtr table() const;
+  Outcome<Instance<plugin::Balancer>> balancer(std::string_view name) const { return table()->balancer(name); }
+  Outcome<Instance<plugin::Codec>> codec(std::string_view name) const { return table()->codec(name); }
+  Outcome<Instance<plugin::Transport>> transport_for(std::string_view url) const { return table()->transport_for(url); }
+
+  /// For people; reads /proc/self/maps to see which libraries are not closed yet. Any thread.
   std::vector<PluginInfo> list() const;
+
+  struct Look {
+    TablePtr table;                         // the same as table() when nothing changes
+    Instant look_again = Instant::max();    // a file keeps still since too short a time: look again then
+  };
+  /// Looks at both folders and the book of builds, and loads what is new; may take as long as a check. The table is
+  /// not in force before use(). One thread at a time. Errors: bad_config: the options do not fit `config`'s plugins;
+  /// bad_plugin: the drop folder cannot be trusted. Then nothing changes.
+  Outcome<Look> look(const config::PluginsConfig& config, const Needs& needs);
+  /// Puts it in force and logs what is new, one line each. Same thread as look().
+  void use(TablePtr table);
+
+  /// Which folders tell of something new.
+  std::vector<std::filesystem::path> folders() const;
+  /// Called from inside a plugin's call when its build has failed too often; must not block. look() deals with it.
+  void on_trouble(std::function<void()> trouble);
 
  private:
   struct State;

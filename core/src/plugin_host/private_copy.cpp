@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -51,6 +52,18 @@ Outcome<Bytes> read_all(int descriptor) {
   }
 }
 
+/// Behind a symbolic link lies another folder, and whoever may write to that decides what the link means.
+Outcome<void> check_target_folder(const fs::path& original) {
+  std::error_code error;
+  if (!fs::is_symlink(original, error)) return done();
+  const fs::path folder = fs::canonical(original, error).parent_path();
+  struct stat info {};
+  if (error || ::stat(folder.c_str(), &info) != 0) return Error{Errc::bad_plugin, "is a link that leads nowhere"};
+  if (const auto trusted = check_trusted(info); !trusted)
+    return Error{Errc::bad_plugin, "is a link into " + folder.string() + ": " + trusted.error().detail};
+  return done();
+}
+
 Outcome<Bytes> read_original(const fs::path& original) {
   // O_NONBLOCK: a FIFO in the folder must not hold us up.
   const File file(::open(original.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -59,6 +72,7 @@ Outcome<Bytes> read_original(const fs::path& original) {
   if (::fstat(file.get(), &info) != 0) return Error{Errc::bad_plugin, reason(errno)};
   if (!S_ISREG(info.st_mode)) return Error{Errc::bad_plugin, "is not a regular file"};
   BOOST_OUTCOME_TRY(check_trusted(info));
+  BOOST_OUTCOME_TRY(check_target_folder(original));
   return read_all(file.get());
 }
 
@@ -140,6 +154,13 @@ Outcome<PrivateCopy> PrivateCopy::make(const fs::path& original, const fs::path&
   return Error{Errc::io_error, path.string() + ": does not hold what was written"};
 }
 
+Outcome<PrivateCopy> PrivateCopy::reopen(const std::string& checksum, const fs::path& folder) {
+  fs::path path = folder / (checksum + ".so");
+  const int kept = open_existing(path, checksum);
+  if (kept < 0) return Error{Errc::bad_plugin, "its private copy is gone"};
+  return PrivateCopy(kept, std::move(path), checksum);
+}
+
 Outcome<void> open_copies_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder.parent_path(), error);
@@ -152,16 +173,20 @@ Outcome<void> open_copies_folder(const fs::path& folder) {
   return done();
 }
 
-void remove_unused_copies(const fs::path& folder) {
+void remove_unused_copies(const fs::path& folder, const std::vector<std::string>& kept) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     const bool a_copy = name.size() == 67 && name.substr(64) == ".so";
     if (!a_copy && name.substr(0, 6) != ".copy-") continue;
+    if (a_copy && std::find(kept.begin(), kept.end(), name.substr(0, 64)) != kept.end()) continue;
     const File file(::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     // Whoever uses it holds a shared lock; whoever opens it in this moment sees st_nlink == 0 and makes a new one.
-    if (file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+    if (file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      ::unlink(entry->path().c_str());
+      ::unlink((entry->path().string() + ".sig").c_str());  // of most there is none
+    }
   }
 }
 

@@ -19,6 +19,8 @@ class PrivateCopy {
   /// Copies `original` to `folder`/CHECKSUM.so, mode 0600, unless it is there already. Errors: bad_plugin (cannot be
   /// read, no regular file, too large, or others may write to it); io_error (the copy cannot be made).
   static Outcome<PrivateCopy> make(const std::filesystem::path& original, const std::filesystem::path& folder);
+  /// The copy that is there already under that name. Errors: bad_plugin when there is none or it holds something else.
+  static Outcome<PrivateCopy> reopen(const std::string& checksum, const std::filesystem::path& folder);
   PrivateCopy(PrivateCopy&& other) noexcept;
   PrivateCopy& operator=(PrivateCopy&&) = delete;
   ~PrivateCopy();
@@ -37,7 +39,7 @@ class PrivateCopy {
 /// Makes `folder`, 0700. Errors: io_error, also when it belongs to somebody else or others may write to it.
 Outcome<void> open_copies_folder(const std::filesystem::path& folder);
 
-/// Removes copies and half-made copies that no process uses.
-void remove_unused_copies(const std::filesystem::path& folder);
+/// Removes copies and half-made copies that no process uses, except those of `kept` checksums.
+void remove_unused_copies(const std::filesystem::path& folder, const std::vector<std::string>& kept = {});
 
 }  // namespace gearbox::plugin_host

@@ -71,7 +71,7 @@ Outcome<void> probe_kind(const std::shared_ptr<Library>& library, const plugin::
   BOOST_OUTCOME_TRY(auto made, library->make<kind>(options));
   const auto object = guarded(library, std::move(made));
   BOOST_OUTCOME_TRY(try_out(*object));
-  if (library->faults() != 0) return refused("threw in a call that must not fail");
+  if (library->health().faults() != 0) return refused("threw in a call that must not fail");
   return done();
 }
 

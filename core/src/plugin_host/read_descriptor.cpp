@@ -24,19 +24,6 @@ Outcome<std::string> text_from(const char* text, std::string_view what) {
   return std::string(text, length);
 }
 
-std::uint32_t api_of(plugin::Kind kind) {
-  switch (kind) {
-    case plugin::Kind::transport:
-      return plugin::kTransportApi;
-    case plugin::Kind::balancer:
-      return plugin::kBalancerApi;
-    case plugin::Kind::codec:
-      return plugin::kCodecApi;
-    default:
-      return 0;
-  }
-}
-
 Outcome<std::string> type_from(plugin::OptionType type) {
   switch (type) {
     case plugin::OptionType::integer:
@@ -75,6 +62,26 @@ Outcome<std::vector<OptionInfo>> read_options(const plugin::Descriptor& descript
 }
 
 }  // namespace
+
+std::uint32_t api_of(plugin::Kind kind) {
+  switch (kind) {
+    case plugin::Kind::transport:
+      return plugin::kTransportApi;
+    case plugin::Kind::balancer:
+      return plugin::kBalancerApi;
+    case plugin::Kind::codec:
+      return plugin::kCodecApi;
+    default:
+      return 0;
+  }
+}
+
+std::uint32_t api_of(std::string_view kind) {
+  for (const plugin::Kind known : {plugin::Kind::transport, plugin::Kind::balancer, plugin::Kind::codec}) {
+    if (name_of(known) == kind) return api_of(known);
+  }
+  return 0;
+}
 
 std::string_view name_of(plugin::Kind kind) {
   switch (kind) {

@@ -101,11 +101,11 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
     co_return identified.error();
   }
   self->identified_ = true;
-  const config::Snapshot config = self->service_.config();
   wire::HelloOk ok;
   ok.name = self->service_.node;
-  ok.idle_ms = static_cast<std::uint32_t>(config->node.limits.idle.count());
-  ok.max_upload_bytes = config->node.limits.max_upload_bytes;
+  // The snapshot itself is not kept: a slow peer must not hold it while it reads.
+  ok.idle_ms = static_cast<std::uint32_t>(self->service_.config()->node.limits.idle.count());
+  ok.max_upload_bytes = self->service_.config()->node.limits.max_upload_bytes;
   co_await write(self, header_of(FrameType::hello_ok), wire::to_json(ok));
   co_return done();
 }

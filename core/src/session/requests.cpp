@@ -173,17 +173,18 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
 void Requests::admit() {
   if (admitting_) return;  // failing a request below frees memory and would start this again
   admitting_ = true;
+  const std::uint32_t most = service_.config()->node.limits.max_uploads_at_once;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     const RequestPtr request = at->lock();
     if (!request || request->over) {
       at = waiting_.erase(at);
       continue;
     }
-    if (uploads_ >= request->config->node.limits.max_uploads_at_once) break;
+    if (uploads_ >= most) break;
     const std::uint64_t bytes = request->ingest.plain_bytes();
     const worker_pool::WorkerPool::Memory memory = service_.pool->memory();
     DeviceShare& share = devices_[request->key.device];
-    const std::uint32_t places = std::max(1U, request->config->node.limits.max_uploads_at_once / kPlacesShare);
+    const std::uint32_t places = std::max(1U, most / kPlacesShare);
     const bool too_much = share.held_bytes > 0 && share.held_bytes + bytes > memory.input_bytes / kShareOfOneDevice;
     if (too_much || share.places >= places) {
       ++at;  // it waits for its own requests; those of others go ahead
@@ -284,7 +285,7 @@ void Requests::release_upload(const RequestPtr& request) {
 void Requests::complete(const RequestPtr& request) {
   release_upload(request);
   if (Outcome<void> whole = request->upload.verify(); !whole) return fail(request, whole.error());
-  if (Outcome<void> sane = request->ingest.check_content(request->config->node.limits.max_pixels); !sane) {
+  if (Outcome<void> sane = request->ingest.check_content(service_.config()->node.limits.max_pixels); !sane) {
     return fail(request, sane.error());
   }
   stop_point("node.upload.verified");

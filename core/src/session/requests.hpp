@@ -48,8 +48,8 @@ struct Request {
 
   RequestKey key;
   Identity identity;
-  config::Snapshot config;
-  const config::TaskConfig* task = nullptr;
+  config::Snapshot config;                   // of when it was announced; let go when it is over
+  const config::TaskConfig* task = nullptr;  // in that snapshot
   wire::FrameHeader announced;
   link::UploadReceiver upload;
   Ingest ingest;

@@ -95,6 +95,9 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   }
   keep(request);
   request->ingest.release();
+  // An answer that waits for its device must not hold what the configuration was: models and plugins go with it.
+  request->task = nullptr;
+  request->config.reset();
   // What failed on its way in may be sent again under the same id, for example when there is room again.
   const bool refused = state == UploadState::failed && request->verified == Instant{};
   if (refused) {
@@ -102,7 +105,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   } else {
     share.remembered.push_back(request->key);
     linger(request);
-    const std::size_t most = kRememberedTimes * request->config->node.limits.max_requests_per_device;
+    const std::size_t most = kRememberedTimes * service_.config()->node.limits.max_requests_per_device;
     if (share.remembered.size() > most) {
       const RequestPtr oldest = table_.at(share.remembered.front());
       forget(oldest);

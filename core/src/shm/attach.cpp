@@ -82,6 +82,12 @@ json::object fields(const Accept& accept) {
 json::object fields(const ArenaNotice& notice) {
   return {{"id", static_cast<std::uint32_t>(notice.arena)}, {"bytes", notice.bytes}};
 }
+json::object fields(const ArenaGone& gone) {
+  return {{"id", static_cast<std::uint32_t>(gone.arena)}};
+}
+json::object fields(const SpinNotice& spin) {
+  return {{"spin_us", spin.spin_us}};
+}
 
 void read(Reader& reader, WorkerHello& hello) {
   reader.text("model", hello.model);
@@ -115,6 +121,14 @@ void read(Reader& reader, ArenaNotice& notice) {
   notice.arena = ArenaId{arena};
   reader.number("bytes", notice.bytes);
 }
+void read(Reader& reader, ArenaGone& gone) {
+  std::uint32_t arena = 0;
+  reader.number("id", arena);
+  gone.arena = ArenaId{arena};
+}
+void read(Reader& reader, SpinNotice& spin) {
+  reader.number("spin_us", spin.spin_us);
+}
 
 template <class Body>
 Outcome<AttachBody> read_as(const json::value& value) {
@@ -133,6 +147,8 @@ std::string to_json(const AttachBody& body) {
   if (const auto* failed = std::get_if<WorkerFailed>(&body)) whole["failed"] = fields(*failed);
   if (const auto* accept = std::get_if<Accept>(&body)) whole["accept"] = fields(*accept);
   if (const auto* notice = std::get_if<ArenaNotice>(&body)) whole["arena"] = fields(*notice);
+  if (const auto* gone = std::get_if<ArenaGone>(&body)) whole["gone"] = fields(*gone);
+  if (const auto* spin = std::get_if<SpinNotice>(&body)) whole["spin"] = fields(*spin);
   if (const auto* exit = std::get_if<ExitNotice>(&body)) whole["exit"] = exit->reason;
   return json::serialize(whole);
 }
@@ -149,6 +165,8 @@ Outcome<AttachBody> attach_body_from(std::string_view text) {
   if (const auto* value = whole.if_contains("failed")) return read_as<WorkerFailed>(*value);
   if (const auto* value = whole.if_contains("accept")) return read_as<Accept>(*value);
   if (const auto* value = whole.if_contains("arena")) return read_as<ArenaNotice>(*value);
+  if (const auto* value = whole.if_contains("gone")) return read_as<ArenaGone>(*value);
+  if (const auto* value = whole.if_contains("spin")) return read_as<SpinNotice>(*value);
   if (const auto* value = whole.if_contains("exit")) {
     if (!value->is_string()) return broken("bad value of 'exit'");
     return AttachBody(ExitNotice{one_line({value->get_string().data(), value->get_string().size()})});

@@ -31,6 +31,8 @@ struct WorkerEndpoint::State {
   RingConsumer requests;
   RingProducer answers;
   std::map<ArenaId, Mapping> arenas;
+  std::vector<Mapping> gone;  // of arenas that the node took back while the model held memory of calls
+  bool keep_gone = false;
   ByteView input_bytes;  // of the two arenas that nearly every call names
   ByteSpan output_bytes;
   ArenaId output{};
@@ -43,6 +45,7 @@ struct WorkerEndpoint::State {
   Outcome<void> adopt(AttachMessage& message);
   Outcome<void> watch();
   Outcome<void> drain_socket();
+  void let_go(ArenaId arena);
   Outcome<Call> open(const Descriptor& descriptor, Instant now);
   Outcome<ByteView> view(ArenaId arena, std::uint64_t offset, std::uint64_t bytes);
   void publish(const Descriptor& answer);
@@ -130,8 +133,20 @@ Outcome<void> WorkerEndpoint::State::drain_socket() {
     if (const auto* notice = std::get_if<ArenaNotice>(&message.value().body)) {
       if (message.value().fds.size() != 1) return Error{Errc::bad_frame, "an arena without its descriptor"};
       BOOST_OUTCOME_TRY(arenas[notice->arena], Mapping::map(message.value().fds[0], notice->bytes, Access::read_only));
+    } else if (const auto* taken = std::get_if<ArenaGone>(&message.value().body)) {
+      let_go(taken->arena);
+    } else if (const auto* changed = std::get_if<SpinNotice>(&message.value().body)) {
+      spin = SpinBudget(microseconds(changed->spin_us));
     }
   }
+}
+
+void WorkerEndpoint::State::let_go(ArenaId arena) {
+  const auto found = arenas.find(arena);
+  if (found == arenas.end() || arena == kInputArena || arena == output) return;
+  last_input = {};  // it may lie there
+  if (keep_gone) gone.push_back(std::move(found->second));
+  arenas.erase(found);
 }
 
 Outcome<ByteView> WorkerEndpoint::State::view(ArenaId arena, std::uint64_t offset, std::uint64_t bytes) {
@@ -426,6 +441,11 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
   }
   state.publish(answer);
   state.recycle(call);
+}
+
+void WorkerEndpoint::keep_gone_arenas(bool keep) {
+  state_->keep_gone = keep;
+  if (!keep) state_->gone.clear();
 }
 
 bool WorkerEndpoint::node_gone() const {

@@ -99,7 +99,6 @@ bool has_damaged_index(const std::filesystem::path& folder) {
 
 struct ResultStore::State {
   std::filesystem::path folder;
-  config::StoreConfig config;
   sqlite::Database database;
   Instant opened = Clock::now();
   std::int64_t running_before_ms = 0;
@@ -110,12 +109,19 @@ struct ResultStore::State {
   std::deque<Queued> queue;
   std::uint64_t queued_bytes = 0;
   bool stopping = false;
+  bool tidy_soon = false;  // the limits have changed
+  config::StoreConfig config;
   Counters counters;
 
   std::thread thread;
 
   State(std::filesystem::path at, const config::StoreConfig& wanted, sqlite::Database opened_database)
-      : folder(std::move(at)), config(wanted), database(std::move(opened_database)) {}
+      : folder(std::move(at)), database(std::move(opened_database)), config(wanted) {}
+
+  config::StoreConfig limits() const {
+    const std::lock_guard lock(mutex);
+    return config;
+  }
 
   std::int64_t running_ms() const {
     return running_before_ms + std::chrono::duration_cast<milliseconds>(Clock::now() - opened).count();
@@ -128,7 +134,7 @@ struct ResultStore::State {
     std::unique_lock lock(mutex);
     for (;;) {
       const Instant until = next_folder < kFolders ? Clock::now() : next_tidy;
-      wake.wait_until(lock, until, [&] { return stopping || !queue.empty(); });
+      wake.wait_until(lock, until, [&] { return stopping || tidy_soon || !queue.empty(); });
       while (!queue.empty()) {
         Queued next = std::move(queue.front());
         queue.pop_front();
@@ -150,7 +156,7 @@ struct ResultStore::State {
         }
         lock.lock();
       }
-      if (Clock::now() >= next_tidy) {
+      if (std::exchange(tidy_soon, false) || Clock::now() >= next_tidy) {
         next_tidy = Clock::now() + kTidyEvery;
         lock.unlock();
         const Outcome<std::uint64_t> removed = tidy();
@@ -198,7 +204,7 @@ struct ResultStore::State {
     // Other names than the earlier run's: until the row is replaced, its files stay as they are.
     std::string base = request.substr(0, 2) + "/" + device.substr(0, 16) + "-" + request;
     if (old_input == base + ".in" || old_output == base + ".out") base += "-again";
-    const bool with_input = config.keep_inputs && total(item.input_bytes) > 0;
+    const bool with_input = limits().keep_inputs && total(item.input_bytes) > 0;
     const std::string input_file = with_input ? base + ".in" : std::string();
     const std::string output_file = total(item.output_bytes) > 0 ? base + ".out" : std::string();
     const std::uint64_t input_bytes = with_input ? total(item.input_bytes) : 0;
@@ -285,14 +291,15 @@ struct ResultStore::State {
     BOOST_OUTCOME_TRY(auto sum, database.prepare("SELECT coalesce(sum(input_bytes + output_bytes), 0) FROM results"));
     BOOST_OUTCOME_TRY(sum.first());
     auto bytes = static_cast<std::uint64_t>(sum.integer(0));
-    const std::int64_t oldest = running_ms() - std::int64_t{config.keep_hours} * 3'600'000;
+    const config::StoreConfig wanted = limits();
+    const std::int64_t oldest = running_ms() - std::int64_t{wanted.keep_hours} * 3'600'000;
     BOOST_OUTCOME_TRY(auto next, database.prepare("SELECT id, input_file, output_file, kept_at_ms, input_bytes + "
                                                   "output_bytes FROM results ORDER BY id LIMIT 1"));
     BOOST_OUTCOME_TRY(auto erase, database.prepare("DELETE FROM results WHERE id = ?"));
     std::uint64_t removed = 0;
     for (;;) {
       BOOST_OUTCOME_TRY(const bool row, next.first());
-      if (!row || (next.integer(3) >= oldest && bytes <= config.max_bytes)) break;
+      if (!row || (next.integer(3) >= oldest && bytes <= wanted.max_bytes)) break;
       // Files first: a row without files is found again by the next tidy, files without a row never.
       for (int column = 1; column <= 2; ++column) {
         if (next.text(column).empty()) continue;
@@ -373,6 +380,13 @@ void ResultStore::put(Item item, std::function<void()> written) {
                          : Error{Errc::overloaded, "the disk is slower than the requests"});
   }
   written();
+}
+
+void ResultStore::reconfigure(const config::StoreConfig& config) {
+  const std::lock_guard lock(state_->mutex);
+  state_->config = config;
+  state_->tidy_soon = true;
+  state_->wake.notify_one();
 }
 
 Counters ResultStore::counters() const {

@@ -54,6 +54,9 @@ class ResultStore {
   /// once on the caller's, when the queue is full). Any thread.
   void put(Item item, std::function<void()> written);
   Counters counters() const;
+  /// Other limits from now on: keep_inputs for the next item, keep_hours and max_bytes within the second. `enabled` is
+  /// not looked at. Any thread.
+  void reconfigure(const config::StoreConfig& config);
 
  private:
   struct State;

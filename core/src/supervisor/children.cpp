@@ -181,6 +181,11 @@ void Children::stop(int pid, milliseconds grace) {
   });
 }
 
+void Children::kill(int pid) {
+  const auto at = children_.find(pid);
+  if (at != children_.end()) kill_hard(at->second);
+}
+
 void Children::kill_all() {
   for (auto& [pid, child] : children_) {
     child.stopping = true;

@@ -69,6 +69,8 @@ class Children {
 
   /// SIGTERM now, SIGKILL after `grace` to it and what it started. Unknown pids are ignored.
   void stop(int pid, milliseconds grace);
+  /// SIGKILL to it and what it started, at once; it does not count as told to stop. Unknown pids are ignored.
+  void kill(int pid);
   /// SIGKILL to all, at once.
   void kill_all();
 

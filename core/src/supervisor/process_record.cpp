@@ -60,6 +60,13 @@ Outcome<std::uint64_t> start_time_of(int pid) {
   return ticks;
 }
 
+bool is_stopped(int pid) {
+  const std::string text = read_small("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+  return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
+}
+
 std::string own_boot_id() {
   std::string text = read_small("/proc/sys/kernel/random/boot_id");
   while (!text.empty() && text.back() == '\n') text.pop_back();

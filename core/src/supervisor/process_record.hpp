@@ -24,6 +24,8 @@ struct ProcessRecord {
 
 /// Errors: not_found when the process is gone (or a zombie).
 Outcome<std::uint64_t> start_time_of(int pid);
+/// Is it stopped by a signal or held by a debugger? Then what it does not get done says nothing. False when it is gone.
+bool is_stopped(int pid);
 std::string own_boot_id();
 /// What /proc/PID/exe points at, without the kernel's " (deleted)"; empty when it cannot be read.
 std::string executable_of(int pid);

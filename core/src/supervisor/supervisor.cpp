@@ -7,19 +7,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -27,13 +22,12 @@
 
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
-#include "serving/control_client.hpp"
 #include "serving/local_socket.hpp"
 #include "supervisor/children.hpp"
 #include "supervisor/log_follower.hpp"
 #include "supervisor/orders.hpp"
 #include "supervisor/printer.hpp"
-#include "supervisor/readiness.hpp"
+#include "supervisor/roles.hpp"
 
 namespace gearbox::supervisor {
 
@@ -42,10 +36,6 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr milliseconds kStatusWait{2000};
-constexpr milliseconds kPollWhileStarting{200};
-constexpr milliseconds kPollWhenReady{1000};
-constexpr milliseconds kSteady{60000};  // a role that lived so long starts its pauses anew
 constexpr int kExitRefused = 2;
 
 /// A log line without the time and level in front: "[2026-11-29 23:54:12.587] [error] node: ..." → "node: ...".
@@ -58,38 +48,25 @@ std::string without_prefix(std::string_view line) {
   return std::string(line);
 }
 
-/// central or node: one that this supervisor keeps alive by itself.
-struct Role {
-  std::string name;
-  std::filesystem::path socket;
-  bool wanted = false;
-  bool was_ready = false;  // ever: then exit code 2 is no longer a reason to give up
-  std::string shown;       // the readiness line shown last
-  unsigned restarts = 0;
-  milliseconds pause{0};
-  std::unique_ptr<asio::steady_timer> restart;
-  std::unique_ptr<asio::steady_timer> poll;
-};
-
 class Supervisor {
  public:
   explicit Supervisor(const SupervisorSetup& setup)
       : setup_(setup),
-        executable_(executable_of(::getpid())),
         printer_(1),
         logs_([this](std::string_view role, std::string_view line) { printer_.line(role, line); },
               setup.log_limit_bytes),
         signals_(io_, SIGTERM, SIGINT),
         log_changes_(io_),
         log_tick_(io_),
-        children_(io_, setup.state, logs_) {}
+        children_(io_, setup.state, logs_),
+        roles_(io_, setup_, executable_of(::getpid()), children_) {}
 
   int run() {
     if (!lock()) return 1;
     children_.on_say([this](std::string line) { say(std::move(line)); });
+    roles_.on_say([this](std::string line) { say(std::move(line)); });
+    roles_.on_give_up([this](const std::string& why) { give_up(1, why); });
     children_.on_end([this](const Ended& ended) { child_ended(ended); });
-    add_role("central", setup_.state.central_socket(), setup_.central);
-    add_role("node", setup_.state.node_socket(), setup_.node);
     children_.adopt_recorded();
     auto server = serving::ControlServer::start(
         io_.get_executor(), setup_.state.supervisor_socket(),
@@ -106,9 +83,7 @@ class Supervisor {
     await_logs();
     tick_logs();
     end_what_nobody_names();
-    for (Role& role : roles_) {
-      if (!stopping_) begin(role);
-    }
+    roles_.begin();
     io_.run();
     logs_.poll();
     return exit_code_;
@@ -141,81 +116,21 @@ class Supervisor {
     return true;
   }
 
-  void add_role(std::string name, std::filesystem::path socket, bool wanted) {
-    Role role;
-    role.name = std::move(name);
-    role.socket = std::move(socket);
-    role.wanted = wanted;
-    role.restart = std::make_unique<asio::steady_timer>(io_);
-    role.poll = std::make_unique<asio::steady_timer>(io_);
-    roles_.push_back(std::move(role));
-  }
-
-  Role* role_of(std::string_view name) {
-    for (Role& role : roles_) {
-      if (role.name == name) return &role;
-    }
-    return nullptr;
-  }
-
   void end_what_nobody_names() {
-    const Role* node = role_of("node");
     for (const ChildView& child : children_.list()) {
-      const Role* role = role_of(child.role);
-      const bool named = (role != nullptr && role->wanted) || (is_worker(child.role) && node->wanted);
+      const bool named = roles_.wants(child.role) || (is_worker(child.role) && roles_.wants("node"));
       // A supervisor without roles of its own serves a node that somebody else starts, and its workers.
       if (named || (!setup_.central && !setup_.node)) continue;
       say(child.role + " (pid " + std::to_string(child.pid) + ") is not in the configuration: it is ended");
-      children_.stop(child.pid, role != nullptr ? setup_.node_grace : setup_.worker_grace);
+      children_.stop(child.pid, is_worker(child.role) ? setup_.worker_grace : setup_.node_grace);
     }
-  }
-
-  void begin(Role& role) {
-    if (!role.wanted) return;
-    const int adopted = children_.pid_of(role.name);
-    // Whoever serves the role's socket must be the process of the record; another one was started by other hands.
-    if (const Outcome<int> socket = serving::connect_local(role.socket)) {
-      const Outcome<serving::PeerIdentity> peer = serving::peer_of(socket.value());
-      ::close(socket.value());
-      if (peer && peer.value().pid != adopted) {
-        role.wanted = false;
-        give_up(1, role.socket.string() + " is served by process " + std::to_string(peer.value().pid) +
-                       ", which no record of a supervisor names: stop it first");
-        return;
-      }
-    }
-    if (adopted == 0) start(role);
-    asio::co_spawn(io_, watch(this, &role), asio::detached);
-  }
-
-  void start(Role& role) {
-    std::vector<std::string> argv = {
-        executable_, role.name, "--config", setup_.config_folder.string(), "--state", setup_.state.root.string()};
-    const Outcome<int> pid = children_.start(role.name, std::move(argv), {});
-    if (pid) return;
-    if (pid.error().code == Errc::no_space) {
-      say(pid.error().detail);
-      restart_later(role);
-      return;
-    }
-    give_up(1, role.name + ": " + pid.error().detail);
-  }
-
-  void restart_later(Role& role) {
-    role.pause = role.pause.count() == 0 ? setup_.first_restart : std::min(role.pause * 2, setup_.longest_restart);
-    ++role.restarts;
-    say(role.name + " is started again in " + std::to_string(role.pause.count()) + " ms");
-    role.restart->expires_after(role.pause);
-    role.restart->async_wait([this, &role](const boost::system::error_code& error) {
-      if (!error && !stopping_) start(role);
-    });
   }
 
   void child_ended(const Ended& ended) {
-    Role* role = role_of(ended.role);
     const std::string reason = without_prefix(ended.last_line);
-    if (!stopping_ && role != nullptr && role->wanted && ended.exit_code == kExitRefused && !role->was_ready) {
-      give_up(kExitRefused, role->name + " cannot start: " + reason);
+    const PluginCharges::Verdict verdict = roles_.judge(ended);
+    if (!stopping_ && !verdict.to_blame && roles_.refuses(ended)) {
+      give_up(kExitRefused, ended.role + " cannot start: " + reason);
       return;
     }
     if (!(ended.asked && ended.exit_code == 0)) {
@@ -223,38 +138,11 @@ class Supervisor {
       if (ended.exit_code > 0 && !reason.empty()) line += ": " + reason;
       say(std::move(line));
     }
+    if (verdict.to_blame) say(verdict.line);
     if (stopping_) {
       go_on_stopping();
-    } else if (role != nullptr && role->wanted) {
-      role->shown.clear();
-      if (ended.lived >= kSteady) role->pause = milliseconds{0};
-      restart_later(*role);
-    }
-  }
-
-  /// Asks the role now and then how it is, and tells when that changes.
-  static asio::awaitable<void> watch(Supervisor* self, Role* role) {
-    while (!self->stopping_) {
-      std::string question = R"({"command":"status"})";
-      Outcome<std::string> status =
-          co_await serving::ask_control(self->io_.get_executor(), role->socket, std::move(question), kStatusWait);
-      if (self->stopping_) break;
-      bool ready = false;
-      if (status) {
-        Outcome<Readiness> readiness = read_readiness(role->name, status.value());
-        if (readiness) {
-          ready = readiness.value().ready;
-          role->was_ready = role->was_ready || ready;
-          // What is still starting is told once it stays so; being ready at once.
-          if (readiness.value().line != role->shown) {
-            role->shown = readiness.value().line;
-            self->say(role->shown);
-          }
-        }
-      }
-      role->poll->expires_after(ready ? kPollWhenReady : kPollWhileStarting);
-      boost::system::error_code cancelled;
-      co_await role->poll->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+    } else {
+      roles_.start_again(ended, verdict.at_once);
     }
   }
 
@@ -286,10 +174,7 @@ class Supervisor {
 
   void begin_stopping() {
     stopping_ = true;
-    for (Role& role : roles_) {
-      role.restart->cancel();
-      role.poll->cancel();
-    }
+    roles_.stop();
     go_on_stopping();
   }
 
@@ -326,14 +211,7 @@ class Supervisor {
     log_tick_.cancel();
     server_.reset();
     children_.shut_down();
-    // A role that was killed could not remove its socket.
-    std::error_code gone;
-    for (const Role& role : roles_) {
-      const Outcome<int> served = serving::connect_local(role.socket);  // by other hands than ours: not ours to remove
-      if (served) ::close(served.value());
-      if (role.wanted && !served) std::filesystem::remove(role.socket, gone);
-    }
-    if (role_of("node")->wanted) std::filesystem::remove(setup_.state.workers_socket(), gone);
+    roles_.remove_sockets();
     // The lock's file stays: removed, two others could each hold a lock on "it".
   }
 
@@ -394,13 +272,12 @@ class Supervisor {
   Outcome<json::object> list() {
     json::array children;
     for (const ChildView& child : children_.list()) {
-      const Role* role = role_of(child.role);
       json::object each{{"role", child.role},
                         {"pid", child.pid},
                         {"adopted", child.adopted},
                         {"stopping", child.stopping},
                         {"uptime_s", child.lived.count() / 1000},
-                        {"restarts", role == nullptr ? 0U : role->restarts}};
+                        {"restarts", roles_.restarts(child.role)}};
       children.push_back(std::move(each));
     }
     json::object out{{"name", "supervisor"},  {"version", GEARBOX_VERSION},
@@ -410,7 +287,6 @@ class Supervisor {
   }
 
   SupervisorSetup setup_;
-  std::string executable_;
   asio::io_context io_{1};
   Printer printer_;
   LogFollower logs_;
@@ -418,8 +294,8 @@ class Supervisor {
   asio::posix::stream_descriptor log_changes_;
   asio::steady_timer log_tick_;
   Children children_;
+  Roles roles_;
   std::unique_ptr<serving::ControlServer> server_;
-  std::vector<Role> roles_;
   bool stopping_ = false;
   bool hurried_ = false;
   bool finished_ = false;

@@ -299,6 +299,37 @@ std::optional<std::vector<std::int64_t>> Table::integers(std::string_view key, s
   return numbers;
 }
 
+std::optional<std::vector<std::string>> Table::texts(std::string_view key, std::size_t max_count,
+                                                     std::size_t max_bytes) const {
+  if (!has(key)) return std::nullopt;
+  const lib::node& value = *node_->table->get(key);
+  const lib::array* items = value.as_array();
+  if (items == nullptr) {
+    fault(key, "expected an array of texts, got " + std::string(type_name(value)));
+    return std::nullopt;
+  }
+  if (items->size() > max_count) {
+    fault(key, std::to_string(items->size()) + " entries, at most " + std::to_string(max_count) + " are allowed");
+    return std::nullopt;
+  }
+  std::vector<std::string> texts;
+  for (const lib::node& item : *items) {
+    if (!item.is_string()) {
+      fault(key, "expected an array of texts, got " + std::string(type_name(item)) + " in it");
+      return std::nullopt;
+    }
+    const std::string& text = item.as_string()->get();
+    if (text.size() > max_bytes || text.find('\0') != std::string::npos) {
+      fault(key, "entry " + std::to_string(texts.size() + 1) +
+                     (text.size() > max_bytes ? " is longer than " + std::to_string(max_bytes) + " bytes"
+                                              : std::string(" contains a NUL")));
+      return std::nullopt;
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
 bool Table::require(std::string_view key) const {
   if (has(key)) return true;
   fault({}, "'" + std::string(key) + "' is missing");

@@ -50,4 +50,20 @@ Outcome<void> Attachment::show(const ArenaSlabs& arena) {
   return done();
 }
 
+void Attachment::forget(shm::ArenaId arena) {
+  if (shown.erase(arena) > 0) untold.push_back(arena);
+  look_back();
+}
+
+void Attachment::look_back() {
+  while (!untold.empty()) {
+    if (!shm::send_message(socket.native_handle(), shm::AttachBody(shm::ArenaGone{untold.back()}), {})) return;
+    untold.pop_back();
+  }
+}
+
+Outcome<void> Attachment::set_spin(std::uint32_t spin_us) {
+  return shm::send_message(socket.native_handle(), shm::AttachBody(shm::SpinNotice{spin_us}), {});
+}
+
 }  // namespace gearbox::worker_pool

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "gearbox/shm/attach.hpp"
 #include "gearbox/shm/doorbell.hpp"
@@ -26,6 +27,12 @@ struct Attachment {
   /// Makes sure that the worker can see `arena` before a call names it. Errors: overloaded, closed, io_error.
   Outcome<void> show(const ArenaSlabs& arena);
 
+  /// `arena` is no more: the worker unmaps it. A socket that is full is told later, by the next look_back().
+  void forget(shm::ArenaId arena);
+  void look_back();
+  /// Errors: those of send_message; the worker then spins as before until it attaches anew.
+  Outcome<void> set_spin(std::uint32_t spin_us);
+
   boost::asio::posix::stream_descriptor socket;
   /// The node's doorbell for this worker. Never read: the reactor watches for edges from assign() on, and each ring is
   /// one, which ends run_one() although nobody waits for it. Two system calls less for each wake-up.
@@ -35,6 +42,7 @@ struct Attachment {
   shm::RingConsumer answers;
   shm::Doorbell worker_bell;
   std::set<shm::ArenaId> shown;
+  std::vector<shm::ArenaId> untold;  // shown once, gone now, and the worker does not know it yet
 };
 
 }  // namespace gearbox::worker_pool

@@ -13,7 +13,7 @@ namespace gearbox::worker_pool {
 
 namespace {
 /// A call number tells its worker's slot, so that cancel() needs no table.
-constexpr std::uint64_t kSlotBits = 16;
+constexpr std::uint64_t kSlotBits = 24;  // slots are not given again: sixteen million changes of the configuration
 constexpr std::uint64_t kSlotMask = (std::uint64_t{1} << kSlotBits) - 1;
 
 /// 0: none. Clock is CLOCK_MONOTONIC, the same one for all processes of a host.
@@ -42,12 +42,6 @@ WorkerPool::CallId Pool::next_id(const Worker& worker) {
   return (next_call_++ << kSlotBits) | worker.slot;
 }
 
-const ArenaSlabs* Pool::arena(shm::ArenaId id) const {
-  if (id == shm::kInputArena) return input_.get();
-  const auto slot = static_cast<std::size_t>(id);
-  return slot <= workers_.size() ? workers_[slot - 1]->output.get() : nullptr;
-}
-
 Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::Answered answered) {
   Worker* worker = by_id(id);
   if (worker == nullptr || !worker->attached() || worker->life != Life::ready) {
@@ -72,7 +66,7 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   running.attempt = spec.attempt;
   running.grant = worker.output->take(shm::grant_for(spec.grant_bytes));
   if (!running.grant)
-    return Error{Errc::overloaded, "worker " + std::to_string(worker.slot) + ": its output arena is full"};
+    return Error{Errc::overloaded, "worker " + std::to_string(worker.place) + ": its output arena is full"};
   shm::Descriptor descriptor{};
   descriptor.request = running.id;
   descriptor.attempt = spec.attempt;
@@ -172,7 +166,9 @@ std::size_t Pool::poll(Instant now) {
   for (const auto& worker : workers_) {
     if (worker->attached()) answers += poll(*worker, now);
   }
-  if (answers > 0) changed();
+  if (answers == 0) return 0;
+  if (unsettled_ > 0) settle_later();  // it may have been the last call of one, or the last request of a snapshot
+  changed();
   return answers;
 }
 
@@ -291,6 +287,7 @@ void Pool::probed(Worker& worker, const CallAnswer& answer, Instant now) {
     worker.said = "its first call failed: " + answer.outputs.error().detail;
     return kill(worker, worker.said, Errc::worker_lost);
   }
+  if (worker.life != Life::probing) return;  // it drains already
   worker.life = Life::ready;
   worker.was_ready = true;
   worker.ready_since = now;

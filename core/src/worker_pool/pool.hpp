@@ -1,5 +1,6 @@
-// pool.hpp: the pool's inside: one Worker per configured slot, and the Pool that moves them through their lives
-// (lives.cpp), hands them calls and takes their answers (calls.cpp), and waits for both (loop.cpp). One strand.
+// pool.hpp: the pool's inside: one Worker per configured slot, and the Pool that decides which slots there are
+// (follow.cpp), moves them through their lives (lives.cpp, attaching.cpp, watching.cpp, stopping.cpp), hands them calls
+// and takes their answers (calls.cpp), and waits for both (loop.cpp). One strand.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -27,9 +28,9 @@ namespace gearbox::worker_pool {
 namespace asio = boost::asio;
 
 /// starting: ordered from the launcher · loading: has a pid · probing: attached, first round trip under way · ready ·
-/// suspect: does not answer in time · gone: its process has ended, or is being killed · failed: tried again only after
-/// a minute, or when the model's folder changes.
-enum class Life { starting, loading, probing, ready, suspect, gone, failed };
+/// suspect: does not answer in time · draining: not wanted any more; it answers what it has, then ends · gone: its
+/// process has ended, or is being killed · failed: tried again only after a minute, or when the model's folder changes.
+enum class Life { starting, loading, probing, ready, suspect, draining, gone, failed };
 std::string_view name_of(Life life);
 
 /// A call that the worker holds. Its slabs are kept until it is answered or the process is gone, also after the caller
@@ -45,14 +46,36 @@ struct Running {
   SlabPtr grant;
 };
 
-/// One slot: the same model in the same environment, in one process after another.
-struct Worker {
-  explicit Worker(asio::io_context& io) : process(io), restart(io) {}
+/// Is it this host that lacks something, or stops, so that the model is not to blame?
+bool passes_by_itself(Errc code);
 
-  std::uint32_t slot = 0;  // from 1; its output arena has the same number
-  const model::Record* record = nullptr;
+/// Another number when a file of the folder was written, added or removed. Without reading them.
+std::size_t stamp_of(const std::filesystem::path& folder);
+
+/// Name, version and content are the same.
+bool is_same_model(const model::Record& a, const model::Record& b);
+
+/// What a slot's process is started with. Slots of equal settings stand in for each other.
+struct Settings {
+  std::shared_ptr<const model::Record> record;  // a copy: a worker keeps no snapshot of the configuration alive
   std::string env, python, devices;
+  bool operator==(const Settings& other) const;
+};
+
+/// One slot: the same model in the same environment, in one process after another.
+struct Worker : Settings {
+  Worker(asio::io_context& io, Settings settings) : Settings(std::move(settings)), process(io), restart(io) {}
+
+  std::uint32_t slot = 0;   // from 1, never given again; its output arena has the same number
+  std::uint32_t place = 0;  // from 1, the lowest that is free: for people, and names of logs and records
   std::shared_ptr<ArenaSlabs> output;
+
+  std::vector<std::weak_ptr<const config::Config>>
+      wanted_by;             // snapshots; requests that run may still hold earlier ones
+  bool retired = false;      // the present configuration does not want it; it is not started again
+  bool surplus = false;      // of retired: others with the same settings stay
+  bool told_to_end = false;  // of draining
+  Instant told_at{};
 
   WorkerId id{};  // of the present process
   Life life = Life::gone;
@@ -87,6 +110,10 @@ struct Worker {
 
   std::uint32_t capacity() const;
   bool attached() const { return attachment != nullptr; }
+  /// Has it a call whose caller still waits?
+  bool owes_answers() const;
+  /// Is there a process, or will there be one?
+  bool has_process() const { return alive || launching; }
 };
 
 class Pool : public std::enable_shared_from_this<Pool> {
@@ -94,8 +121,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
   static Outcome<std::shared_ptr<Pool>> create(WorkerPool::Setup setup);
   explicit Pool(WorkerPool::Setup setup);
 
-  // lives.cpp
+  // follow.cpp
   void start_workers();
+  void apply(config::Snapshot config);
+
+  // resolve.cpp
+  Service service(const model::Record& record) const;
+  Resolved resolve(const config::Config& config, std::string_view model, std::string_view version) const;
+
+  // stopping.cpp
   void stop(std::function<void()> stopped);
   void close();  // drops everything without waiting
 
@@ -109,35 +143,61 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void run();
 
   WorkerView view(const Worker& worker) const;
+  WorkerPool::Memory memory() const;
 
   WorkerPool::Setup setup_;
   asio::io_context& io_;
   std::shared_ptr<ArenaSlabs> input_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // by slot - 1
+  std::vector<std::unique_ptr<Worker>> workers_;  // by slot; changed by follow.cpp only, never while it is walked
   std::function<void()> changed_;
 
  private:
+  // follow.cpp
+  struct Wanted;
+  std::vector<Wanted> wanted_of(const config::Config& config) const;
+  void follow();
+  void claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare);
+  void retire(const std::vector<Wanted>& wanted, const std::vector<Worker*>& spare);
+  void add(const Settings& settings);
+  void settle_later();
+  void settle();
+  bool may_drain(Worker& worker) const;
+  bool is_replaced(const Worker& worker) const;
+  void drain(Worker& worker);
+  void end(Worker& worker);
+  void remove_ended();
+  void give_arenas_back();
+
   // lives.cpp
   void start(Worker& worker);
   Launcher::Order order_for(const Worker& worker) const;
   void launched(Worker& worker, Outcome<int> pid);
-  void arrived(shm::Fd socket, int pid, shm::AttachBody first);
-  void attach(Worker& worker, shm::Fd socket, const shm::WorkerHello& hello);
-  void refuse(const shm::Fd& socket, std::string reason) const;
   void watch_process(Worker& worker);
-  void watch_socket(Worker& worker);
   void kill(Worker& worker, std::string reason, Errc for_calls);
   void process_ended(Worker& worker);
   void start_again_later(Worker& worker);
+  void changed();
+  Worker* by_slot(std::uint32_t slot) const;
+  Worker* by_id(WorkerId id) const;
+  const ArenaSlabs* arena(shm::ArenaId id) const;
+
+  // attaching.cpp
+  void arrived(shm::Fd socket, int pid, shm::AttachBody first);
+  void attach(Worker& worker, shm::Fd socket, const shm::WorkerHello& hello);
+  void refuse(const shm::Fd& socket, std::string reason) const;
+  void watch_socket(Worker& worker);
+  void say_goodbye(const Worker& worker, std::string reason) const;
+
+  // watching.cpp
   void tick_later();
   void tick();
   void try_failed(Worker& worker, Instant now);
   void look_after(Worker& worker, Instant now);
+  void look_after_draining(Worker& worker, Instant now);
+
+  // stopping.cpp
   void stop_late();
   void check_stopped();
-  void changed();
-  Worker* by_slot(std::uint32_t slot);
-  Worker* by_id(WorkerId id);
 
   // calls.cpp
   Outcome<void> hand_over(Worker& worker, Running running, CallSpec spec, shm::CallKind kind);
@@ -150,7 +210,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Outcome<void> read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void end_calls(Worker& worker, const Error& error, std::uint64_t taken);
-  const ArenaSlabs* arena(shm::ArenaId id) const;
   std::size_t poll(Worker& worker, Instant now);
 
   // loop.cpp
@@ -164,7 +223,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
   asio::steady_timer ticker_;
   asio::steady_timer stop_limit_;
   std::function<void()> stopped_;
+  struct Orphan {
+    shm::ArenaId id{};
+    std::weak_ptr<ArenaSlabs> arena;
+  };
+  std::vector<Orphan> orphans_;  // arenas of removed slots, whose last slabs may still be in use
+  bool started_ = false;
+  bool settling_ = false;      // settle() has been posted
+  std::size_t unsettled_ = 0;  // retired slots
   bool stopping_ = false;
+  std::uint32_t next_slot_ = 1;
   std::uint32_t next_worker_ = 1;
   std::uint64_t next_call_ = 1;
 };

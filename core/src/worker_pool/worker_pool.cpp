@@ -42,15 +42,37 @@ std::vector<WorkerView> WorkerPool::workers() const {
   return views;
 }
 
-std::vector<WorkerView> WorkerPool::ready(std::string_view model, std::string_view version) const {
+namespace {
+template <class Fits>
+std::vector<WorkerView> ready_ones(const Pool& pool, const Fits& fits) {
   std::vector<WorkerView> views;
-  for (const auto& worker : state_->pool->workers_) {
-    if (worker->life == Life::ready && worker->record->name == model && worker->record->version == version) {
-      views.push_back(state_->pool->view(*worker));
-    }
+  for (const auto& worker : pool.workers_) {
+    if (worker->life == Life::ready && fits(*worker->record)) views.push_back(pool.view(*worker));
   }
   std::sort(views.begin(), views.end(), [](const WorkerView& a, const WorkerView& b) { return a.id < b.id; });
   return views;
+}
+}  // namespace
+
+std::vector<WorkerView> WorkerPool::ready(std::string_view model, std::string_view version) const {
+  return ready_ones(*state_->pool,
+                    [&](const model::Record& other) { return other.name == model && other.version == version; });
+}
+
+std::vector<WorkerView> WorkerPool::ready(const model::Record& record) const {
+  return ready_ones(*state_->pool, [&](const model::Record& other) { return is_same_model(other, record); });
+}
+
+Service WorkerPool::service(const model::Record& record) const {
+  return state_->pool->service(record);
+}
+
+Resolved WorkerPool::resolve(const config::Config& config, std::string_view model, std::string_view version) const {
+  return state_->pool->resolve(config, model, version);
+}
+
+void WorkerPool::apply(config::Snapshot config) {
+  state_->pool->apply(std::move(config));
 }
 
 Outcome<WorkerPool::CallId> WorkerPool::call(WorkerId worker, CallSpec spec, Answered answered) {
@@ -73,14 +95,20 @@ void WorkerPool::stop(std::function<void()> stopped) {
 }
 
 WorkerPool::Memory WorkerPool::memory() const {
-  Memory memory;
-  memory.input_bytes = state_->pool->input_->size();
-  memory.input_used = state_->pool->input_->used();
-  for (const auto& worker : state_->pool->workers_) {
-    if (!worker->output) continue;
-    memory.output_bytes += worker->output->size();
-    memory.output_used += worker->output->used();
-  }
+  return state_->pool->memory();
+}
+
+WorkerPool::Memory Pool::memory() const {
+  WorkerPool::Memory memory;
+  memory.input_bytes = input_->size();
+  memory.input_used = input_->used();
+  const auto add = [&](const ArenaSlabs* arena) {
+    if (arena == nullptr) return;
+    memory.output_bytes += arena->size();
+    memory.output_used += arena->used();
+  };
+  for (const auto& worker : workers_) add(worker->output.get());
+  for (const Orphan& orphan : orphans_) add(orphan.arena.lock().get());
   return memory;
 }
 
@@ -89,7 +117,9 @@ WorkerView Pool::view(const Worker& worker) const {
   view.id = worker.id;
   view.model = worker.record->name;
   view.version = worker.record->version;
+  view.digest = worker.record->digest;
   view.state = name_of(worker.life);
+  view.retired = worker.retired;
   view.reason = worker.reason;
   view.pid = worker.pid;
   view.running = static_cast<std::uint32_t>(worker.running.size());

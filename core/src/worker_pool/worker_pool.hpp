@@ -62,14 +62,29 @@ struct CallAnswer {
 struct WorkerView {
   WorkerId id{};
   std::string model, version;
-  std::string state;   // starting, loading, probing, ready, suspect, gone, failed
-  std::string reason;  // of failed: the last error
+  std::string digest;    // of the model's record
+  std::string state;     // starting, loading, probing, ready, suspect, draining, gone, failed
+  bool retired = false;  // not wanted by the present configuration; it serves until another does, or drains
+  std::string reason;    // of failed: the last error
   int pid = 0;
   std::uint32_t running = 0;   // handed over and not yet answered, at most record.prefetch + 1
   std::uint32_t capacity = 0;  // how many may be handed over at once
   std::uint64_t calls = 0, failures = 0;
   microseconds step_p95{0};    // over the last 10 s
   std::uint32_t restarts = 0;  // of this slot
+};
+
+/// What the workers of one model's record can do for a call.
+enum class Service {
+  none,    // there are none, or they failed, or drain
+  coming,  // none is ready, but one is starting, suspect or between two lives
+  ready
+};
+
+/// Which record serves a model that a task names, and what its workers are up to.
+struct Resolved {
+  std::shared_ptr<const model::Record> record;  // the pool's own, or a copy; null: nobody knows that model
+  Service service = Service::none;
 };
 
 /// Starts processes; the supervisor's client in a node, a fork in tests.
@@ -117,12 +132,26 @@ class WorkerPool {
   ~WorkerPool();
 
   void start_workers();  // as the configuration says; restarts with backoff up to a count
+  /// Follows another snapshot: what it wants and is there goes on; what is missing is started beside; what it does not
+  /// want is retired: it serves on until a successor is ready and no request holds a snapshot that wanted it, then it
+  /// drains, ends, and gives its memory back. Of the limits only spin_us concerns workers that run. Arenas keep their
+  /// sizes: input_arena_mb and output_arena_mb must be what they were. Not from inside an answer or on_change.
+  void apply(config::Snapshot config);
+
   /// Room in the input arena. Errors: no_space, at once.
   Outcome<SlabPtr> allocate(std::uint64_t bytes);
 
   /// All workers, by id. Ready ones of a model: state == "ready".
   std::vector<WorkerView> workers() const;
   std::vector<WorkerView> ready(std::string_view model, std::string_view version) const;
+  /// Those that run just this record (name, version, digest).
+  std::vector<WorkerView> ready(const model::Record& record) const;
+  Service service(const model::Record& record) const;
+  /// Which record a request that holds `config` uses for `model` at `version` (exact, or "latest") just now. What is
+  /// ready goes before what is coming. Of that: the newest version that `config` has, in the very content that `config`
+  /// knows; then the newest that other snapshots have or had, provided it takes and gives what `config`'s own does.
+  /// Nothing serves: what `config` names, with Service::none.
+  Resolved resolve(const config::Config& config, std::string_view model, std::string_view version) const;
 
   using CallId = std::uint64_t;
   using Answered = std::function<void(CallAnswer)>;

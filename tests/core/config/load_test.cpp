@@ -64,6 +64,11 @@ keep_hours = 1
 max_mb = 2
 [plugins]
 folder = "drop"
+trusted_keys = ["00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+                "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"]
+fault_limit = 3
+call_budget_ms = 40
+hang_ms = 500
 [plugins.least_loaded]
 queue_limit = 5
 factor = 0.5
@@ -103,6 +108,13 @@ text = "x"
   EXPECT_EQ(config.node.store.keep_hours, 1U);
   EXPECT_EQ(config.node.store.max_bytes, 2ULL << 20);
   EXPECT_EQ(config.plugins.folder, folder() / "drop");
+  ASSERT_EQ(config.plugins.trusted_keys.size(), 2U);
+  EXPECT_EQ(to_text(config.plugins.trusted_keys[1]),
+            "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100");
+  EXPECT_EQ(config.plugins.fault_limit, 3U);
+  EXPECT_EQ(config.plugins.call_budget, milliseconds(40));
+  EXPECT_EQ(config.plugins.hang, milliseconds(500));
+  EXPECT_EQ(config.plugins.options.size(), 1U);
   const auto& options = config.plugins.options.at("least_loaded");
   EXPECT_EQ(std::get<std::int64_t>(options.at("queue_limit")), 5);
   EXPECT_EQ(std::get<double>(options.at("factor")), 0.5);
@@ -182,7 +194,23 @@ INSTANTIATE_TEST_SUITE_P(
                 "max_upload_mb (300) may be half of input_arena_mb (256) at most"},
         BadMain{"ShortKey", "[node]\ncentral_key = \"00ff\"\n", "expected 64 hexadecimal digits"},
         BadMain{"EnvWithoutPython", "[env.other]\n", "env.other: 'python' is missing"},
-        BadMain{"PluginKey", "[plugins]\nfoldr = \"x\"\n", "plugins.foldr: unknown key"},
+        BadMain{"PluginKey", "[plugins]\nfoldr = \"x\"\n", "plugins.foldr: unknown key; did you mean 'folder'?"},
+        BadMain{"PluginKeyFarFromAll", "[plugins]\nx = 1\n",
+                "plugins.x: unknown key; [plugins] has 'folder', 'trusted_keys', 'fault_limit', 'call_budget_ms', "
+                "'hang_ms' and one table for each plugin"},
+        BadMain{"NoTrustedKeys", "[plugins]\ntrusted_keys = []\n",
+                "plugins.trusted_keys: is empty: leave the line out"},
+        BadMain{"TrustedKeyTooShort", "[plugins]\ntrusted_keys = [\"00ff\"]\n",
+                "plugins.trusted_keys: entry 1: expected 64 hexadecimal digits"},
+        BadMain{"TrustedKeyTooLong",
+                "[plugins]\ntrusted_keys = [\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff0\"]\n",
+                "plugins.trusted_keys: entry 1 is longer than 64 bytes"},
+        BadMain{"TrustedKeyAlone", "[plugins]\ntrusted_keys = \"00\"\n", "expected an array of texts, got a text"},
+        BadMain{"TrustedKeyNumber", "[plugins]\ntrusted_keys = [1]\n",
+                "expected an array of texts, got an integer in it"},
+        BadMain{"NoFaultAllowed", "[plugins]\nfault_limit = 0\n", "0 is out of range (1 to 1000000)"},
+        BadMain{"NoBudget", "[plugins]\ncall_budget_ms = 0\n", "0 is out of range (1 to 60000)"},
+        BadMain{"HangTooShort", "[plugins]\nhang_ms = 99\n", "99 is out of range (100 to 3600000)"},
         BadMain{"PluginArray", "[plugins.x]\na = [1]\n",
                 "plugins.x.a: expected a number, true, false or a text, got an array"},
         BadMain{"Duplicate", "[central]\nidle_ms = 1000\nidle_ms = 2000\n", "gearbox.toml:15:"},
@@ -203,8 +231,13 @@ TEST_F(ConfigFolder, RefusesAFolderOrMainFileThatIsMissingOrEmpty) {
   EXPECT_EQ(load(folder() / "none").error().code, Errc::bad_config);
   write("gearbox.toml", "");
   EXPECT_THAT(faults(), HasSubstr("gearbox.toml: is empty"));
+  write("gearbox.toml", " \n\t\n");
+  EXPECT_THAT(faults(), HasSubstr("gearbox.toml: is empty"));
   std::filesystem::remove(folder() / "gearbox.toml");
   EXPECT_THAT(faults(), HasSubstr("gearbox.toml: no such file"));
+  write("gearbox.toml", kMain);
+  write("tasks/read-text.toml", "");
+  EXPECT_THAT(faults(), HasSubstr("tasks/read-text.toml: is empty"));
 }
 
 TEST_F(ConfigFolder, RefusesADottedKeyOf400KilobytesAndGoesOnWorking) {

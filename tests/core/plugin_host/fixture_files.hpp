@@ -1,34 +1,18 @@
-// fixture_files.hpp: whole files in and out, and bytes changed in them.
+// fixture_files.hpp: the libraries that tests load, and bytes changed in them.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
+#include "core/plugin_host/scratch_folder.hpp"
 #include "gearbox/base/bytes.hpp"
 
 namespace gearbox::plugin_host {
 
-namespace fs = std::filesystem;
-
 inline fs::path fixture(const std::string& name) {
   return fs::path(GEARBOX_FIXTURES) / (name + ".so");
-}
-
-inline std::string content_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  EXPECT_TRUE(in.good()) << file;
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-/// 0755: what a user's umask leaves, and nobody else may write to it.
-inline fs::path write_file(const fs::path& file, std::string_view content) {
-  std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
-  fs::permissions(file, fs::perms(0755));
-  return file;
 }
 
 /// `content` with each `from` replaced by `to`, which is as long.

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 class Host : public ::testing::Test {
  protected:
   void SetUp() override {
-    paths_ = {temp_.path() / "shipped", temp_.path() / "drop", temp_.path() / "copies", GEARBOX_CHECKER};
+    paths_ = {temp_.path() / "shipped", temp_.path() / "drop", temp_.path() / "copies", GEARBOX_CHECKER, {}};
     fs::create_directories(paths_.shipped);
     fs::create_directories(paths_.dropped);
     fs::permissions(paths_.dropped, fs::perms(0755));

@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,18 +38,24 @@ class FirstOne final : public plugin::Balancer {
   }
 };
 
-/// A worker does what its model's name says: echo, split, hang, die, fail (see tests/support/echo_worker).
+/// A worker does what its model's name says: echo, split, hang, die, fail (see tests/support/echo_worker). Its folder
+/// is called NAME or NAME@VERSION.
 class ByModelName final : public worker_pool::Launcher {
  public:
   explicit ByModelName(asio::io_context& io) : children_(io) {}
   void launch(Order order, std::function<void(Outcome<int>)> started) override {
     const auto folder = std::find(order.argv.begin(), order.argv.end(), "--model") + 1;
-    const std::string name = std::filesystem::path(*folder).filename();
-    order.argv.insert(order.argv.end(), {"--name", name, "--do", name});
+    const std::string what = std::filesystem::path(*folder).filename();
+    const std::string name = what.substr(0, what.find('@'));
+    const std::string version = name == what ? "1" : what.substr(name.size() + 1);
+    const std::string habit = habits.contains(what) ? habits.at(what) : name;
+    order.argv.insert(order.argv.end(), {"--name", name, "--version", version, "--do", habit});
     children_.launch(std::move(order), std::move(started));
   }
   void stop(int pid, milliseconds grace) override { children_.stop(pid, grace); }
   void cancel_all() override { children_.cancel_all(); }
+
+  std::map<std::string, std::string> habits;  // folder's name → --do, where it is not its model's name
 
  private:
   test_support::ForkLauncher children_;
@@ -125,9 +132,11 @@ class NodeFixture : public ::testing::Test {
     setup.io = &io_;
     setup.state.root = folder_.path();
     setup.config = snapshot_;
-    setup.launcher = std::make_shared<ByModelName>(io_);
+    launcher_ = std::make_shared<ByModelName>(io_);
+    setup.launcher = launcher_;
     setup.shim = ECHO_WORKER;
     setup.timing.backoff_first = milliseconds(20);
+    setup.timing.heartbeat = milliseconds(100);
     auto pool = worker_pool::WorkerPool::create(std::move(setup));
     ASSERT_TRUE(pool) << describe(pool.error());
     pool_ = std::move(pool).value();
@@ -158,6 +167,12 @@ class NodeFixture : public ::testing::Test {
       return workers.size() == models.size() &&
              std::all_of(workers.begin(), workers.end(), [](const auto& worker) { return worker.state == "ready"; });
     }));
+  }
+
+  /// config_ as it stands comes into force.
+  void reload() {
+    snapshot_ = std::make_shared<const config::Config>(config_);
+    pool_->apply(snapshot_);
   }
 
   bool until(const std::function<bool()>& holds) {
@@ -290,6 +305,7 @@ class NodeFixture : public ::testing::Test {
   config::Config config_;
   config::Snapshot snapshot_;
   asio::io_context io_;
+  std::shared_ptr<ByModelName> launcher_;
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   Service service_;

@@ -27,6 +27,8 @@ TEST(Attach, EveryMessageComesBackAsItWas) {
   EXPECT_EQ(std::get<Accept>(accept_again).input_bytes, 1ULL << 40);
   EXPECT_EQ(std::get<Accept>(accept_again).output_arena, ArenaId{3});
   EXPECT_EQ(std::get<ArenaNotice>(attach_body_from(to_json(ArenaNotice{ArenaId{9}, 77})).value()).bytes, 77U);
+  EXPECT_EQ(std::get<ArenaGone>(attach_body_from(to_json(ArenaGone{ArenaId{9}})).value()).arena, ArenaId{9});
+  EXPECT_EQ(std::get<SpinNotice>(attach_body_from(to_json(SpinNotice{35})).value()).spin_us, 35U);
   EXPECT_EQ(std::get<ExitNotice>(attach_body_from(to_json(ExitNotice{"go"})).value()).reason, "go");
   EXPECT_EQ(std::get<WorkerFailed>(attach_body_from(to_json(WorkerFailed{1, 2, "why"})).value()).text, "why");
 }

@@ -369,5 +369,37 @@ TEST(ResultStore, NeverServesAPathThatAnIdSpells) {
   EXPECT_EQ(none.error().code, Errc::not_found);
 }
 
+TEST(ResultStore, FollowsOtherLimitsWhileItRuns) {
+  const TempDir folder;
+  Written written;
+  auto store = ResultStore::open(folder.path(), {});
+  ASSERT_TRUE(store);
+  for (unsigned char i = 1; i <= 5; ++i) {
+    store.value()->put(item(i, std::string(1000, 'i'), std::string(1000, 'o')), written.one());
+  }
+  ASSERT_TRUE(written.wait_for(5));
+
+  const auto removes = [&](std::uint64_t count) {
+    const Instant end = Clock::now() + seconds(20);
+    while (store.value()->counters().removed < count && Clock::now() < end) std::this_thread::yield();
+    return store.value()->counters().removed == count;
+  };
+  config::StoreConfig limits;
+  limits.max_bytes = 8500;
+  store.value()->reconfigure(limits);
+  ASSERT_TRUE(removes(1));  // perhaps only by the look that each start begins with
+  limits.keep_inputs = false;
+  limits.max_bytes = 4500;
+  store.value()->reconfigure(limits);
+  ASSERT_TRUE(removes(3));
+  store.value()->put(item(6, std::string(1000, 'i'), std::string(10, 'o')), written.one());
+  ASSERT_TRUE(written.wait_for(6));
+  const auto rows = list(folder.path(), "", 10);
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows.value().size(), 3U);
+  EXPECT_TRUE(rows.value()[0].input_file.empty());
+  EXPECT_FALSE(rows.value()[1].input_file.empty());
+}
+
 }  // namespace
 }  // namespace gearbox::store

@@ -1,15 +1,21 @@
-// fake_roles: `up` is the real supervisor; central and node only answer their control sockets. For
-// test_run_supervisor.py.
+// fake_roles: `up` is the real supervisor; central and node only answer their control sockets, and do in a call of a
+// plugin what IN_A_CALL_role says. For test_run_supervisor.py.
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
+#include "plugin_host/build_book.hpp"
+#include "plugin_host/call_record.hpp"
 #include "serving/control.hpp"
 #include "serving/stop_signals.hpp"
 #include "supervisor/supervisor.hpp"
@@ -18,6 +24,17 @@ namespace {
 
 namespace json = boost::json;
 using namespace gearbox;
+
+const std::string kChecksum(64, 'a');
+
+/// What `what` says, in the middle of a call.
+void misbehave(const std::string& what) {
+  ::signal(SIGSEGV, SIG_DFL);  // a sanitizer would make an exit of it
+  if (what == "crash") ::raise(SIGSEGV);
+  if (what == "abort") ::abort();
+  if (what == "exit") ::_exit(2);
+  while (what == "hang") ::pause();
+}
 
 int serve(const std::string& role, const config::StateDir& state) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -33,6 +50,19 @@ int serve(const std::string& role, const config::StateDir& state) {
   if (!server) {
     std::printf("%s\n", server.error().detail.c_str());
     return 1;
+  }
+  const char* in_a_call = std::getenv(("IN_A_CALL_" + role).c_str());
+  const auto record = plugin_host::CallRecord::create(state.calling_record(role));
+  const auto book = plugin_host::read_book(state.plugin_copies());
+  if (!record || !book) return 1;
+  const auto label = plugin_host::CallRecord::label("balancer", "moody", "2.0", kChecksum);
+  const Instant now = Clock::now();
+  const milliseconds hang(std::getenv("HANG_MS") == nullptr ? 60000 : std::atoi(std::getenv("HANG_MS")));
+  std::optional<plugin_host::CallRecord::Mark> mark;
+  // As a real role: a build that is barred is not called again.
+  if (in_a_call != nullptr && book.value().bar_of(kChecksum) == nullptr) {
+    mark.emplace(*record.value(), label, "pick", now, after(now, hang));
+    boost::asio::post(io, [in_a_call] { misbehave(in_a_call); });
   }
   const bool stubborn = std::getenv(("STUBBORN_" + role).c_str()) != nullptr;
   const serving::StopSignals signals(
@@ -57,6 +87,8 @@ int main(int argc, char** argv) {
   }
   const Outcome<config::StateDir> state = config::open_state_dir(state_path);
   if (argc < 2 || !state) return 2;
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
   const std::string role = argv[1];
   if (role != "up") return serve(role, state.value());
   supervisor::SupervisorSetup setup;

@@ -116,6 +116,57 @@ class RunSupervisor(unittest.TestCase):
         up.send_signal(signal.SIGTERM)
         self.assertEqual(up.wait(20), 0)
 
+    def bars(self):
+        file = self.state / "plugins/book.json"
+        return [bar["reason"] for bar in json.loads(file.read_text())["bars"]] if file.exists() else []
+
+    def charged(self, what, reason, **environment):
+        """A node that does `what` in a call of a plugin is started again at once, and does not call that build again."""
+        up = self.up(IN_A_CALL_node=what, **environment)
+        self.until(lambda: "node ready at" in self.log(), "a node without that build")
+        self.assertIn(f"plugin moody 2.0 (balancer, aaaaaaaaaaaa) {reason} and is barred", self.log())
+        self.assertEqual(self.log().count("is barred"), 1)
+        self.assertIn("node is started again at once", self.log())
+        self.assertEqual(self.bars(), [reason])
+        up.send_signal(signal.SIGTERM)
+        self.assertEqual(up.wait(20), 0)
+        self.nothing_left({})
+
+    def test_a_build_that_crashes_a_role_is_barred(self):
+        self.charged("crash", "crashed node (SIGSEGV in pick)")
+
+    def test_a_build_that_aborts_a_role_is_barred(self):
+        self.charged("abort", "crashed node (SIGABRT in pick)")
+
+    def test_a_build_that_ends_a_role_is_barred_and_that_is_no_refusal(self):
+        self.charged("exit", "ended node (exit code 2 in pick)")
+
+    def test_a_build_that_does_not_return_is_barred(self):
+        self.charged("hang", "hung node (pick did not return for 300 ms)", HANG_MS="300")
+        self.assertIn("ended: signal 9 (Killed)", self.log())
+
+    def test_a_role_that_was_adopted_hangs(self):
+        first = self.up(IN_A_CALL_node="hang", HANG_MS="4000")
+        self.until(lambda: (self.state / "run/node.calling").exists(), "the call")
+        first.kill()
+        first.wait()
+        second = self.up(IN_A_CALL_node="hang", HANG_MS="4000")
+        self.until(lambda: "adopted node" in self.log() and "node ready at" in self.log(), "another node")
+        self.assertEqual(self.bars(), ["hung node (pick did not return for 4 s)"])
+        second.send_signal(signal.SIGTERM)
+        self.assertEqual(second.wait(20), 0)
+
+    def test_a_role_that_is_killed_in_a_call_charges_nobody(self):
+        up = self.up(IN_A_CALL_node="serve")
+        self.ready()
+        old = self.pids()["node"]
+        os.kill(old, signal.SIGKILL)
+        self.until(lambda: self.log().count("node ready at") == 2, "ready again")
+        self.assertIn("node is started again in 50 ms", self.log())
+        self.assertEqual(self.bars(), [])
+        up.send_signal(signal.SIGTERM)
+        self.assertEqual(up.wait(20), 0)
+
     def test_a_second_one_is_refused(self):
         first = self.up()
         self.ready()

@@ -7,6 +7,8 @@
 //   input
 //                                         arena (read-only), the worker's own output arena
 //                   {"arena": {...}}      with one descriptor: another worker's output arena (read-only)
+//                   {"gone": {...}}       an arena shown before: no call names it any more, unmap it
+//                   {"spin": {...}}       another spin_us from now on
 //                   {"exit": "reason"}    end; do not come back
 #pragma once
 
@@ -48,11 +50,20 @@ struct ArenaNotice {
   std::uint64_t bytes = 0;
 };
 
+/// Its number never comes again.
+struct ArenaGone {
+  ArenaId arena{};
+};
+
+struct SpinNotice {
+  std::uint32_t spin_us = 0;
+};
+
 struct ExitNotice {
   std::string reason;
 };
 
-using AttachBody = std::variant<WorkerHello, WorkerFailed, Accept, ArenaNotice, ExitNotice>;
+using AttachBody = std::variant<WorkerHello, WorkerFailed, Accept, ArenaNotice, ArenaGone, SpinNotice, ExitNotice>;
 
 struct AttachMessage {
   AttachBody body;

@@ -78,6 +78,9 @@ class WorkerEndpoint {
   /// `text` is cut to fit one line of 1,000 bytes.
   void fail(Call& call, const Error& error, std::chrono::nanoseconds run);
 
+  /// While `keep`, memory of arenas that the node takes back stays mapped: the model holds views of earlier calls.
+  void keep_gone_arenas(bool keep);
+
   /// Has the node closed the attachment? Looks only; any thread.
   bool node_gone() const;
 

@@ -71,6 +71,9 @@ class Table {
   /// An array of integers; nothing when the key is missing or wrong.
   std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::int64_t lowest, std::int64_t highest,
                                                     std::size_t max_count) const;
+  /// An array of texts of at most `max_bytes` each; nothing when the key is missing or wrong.
+  std::optional<std::vector<std::string>> texts(std::string_view key, std::size_t max_count,
+                                                std::size_t max_bytes) const;
   /// Adds a fault when `key` is missing; true when it is there.
   bool require(std::string_view key) const;
 

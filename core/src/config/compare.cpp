@@ -1,0 +1,79 @@
+#include "config/compare.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::config {
+
+namespace {
+
+// Whatever is not here changes live.
+constexpr std::array<std::string_view, 14> kNeedsRestart = {
+    "central.enabled",                  // the supervisor starts roles, and does so at its own start
+    "central.listen",                   // devices and nodes hold this address; a listener is bound once
+    "central.password_checks_at_once",  // one thread each, started once
+    "node.enabled",                     // as central's
+    "node.listen",                      // tickets and devices name this address
+    "node.name",                        // central knows the node, and the store its requests, under this name
+    "node.advertise",                   // told to central when the node registers
+    "node.central",                     // another central means other keys, accounts and tickets
+    "node.central_key",
+    "node.limits.input_arena_mb",   // claimed whole at start, mapped by every worker
+    "node.limits.output_arena_mb",  // mapped by each worker when it attaches
+    "node.store.enabled",           // requests under way have, or have not, a record
+    "plugins.folder",               // trust in it is settled at start
+    "plugins.trusted_keys",         // what serves already was trusted by other keys, or by none
+};
+
+std::string side(const std::string& value) {
+  return value.empty() ? "(none)" : escaped(value);
+}
+
+}  // namespace
+
+bool needs_restart(std::string_view key) {
+  return std::find(kNeedsRestart.begin(), kNeedsRestart.end(), key) != kNeedsRestart.end();
+}
+
+std::vector<Change> compare(const std::vector<Value>& before, const std::vector<Value>& after) {
+  std::map<std::string_view, const Value*> old;
+  for (const Value& value : before) old.emplace(value.key, &value);
+  std::vector<Change> changes;
+  for (const Value& value : after) {
+    const auto found = old.find(value.key);
+    const std::string was = found == old.end() ? std::string() : found->second->value;
+    if (was != value.value) changes.push_back({value.key, was, value.value, needs_restart(value.key)});
+    if (found != old.end()) old.erase(found);
+  }
+  for (const Value& value : before) {
+    if (old.contains(value.key) && !value.value.empty()) {
+      changes.push_back({value.key, value.value, {}, needs_restart(value.key)});
+    }
+  }
+  return changes;
+}
+
+std::vector<Change> compare(const Config& before, const Config& after) {
+  return compare(values_of(before), values_of(after));
+}
+
+std::string shown(const Change& change) {
+  return escaped(change.key) + ": " + side(change.before) + " -> " + side(change.after);
+}
+
+std::string restart_fault(const std::vector<Change>& changes) {
+  std::string text;
+  std::size_t count = 0;
+  for (const Change& change : changes) {
+    if (!change.needs_restart) continue;
+    text += (text.empty() ? "" : "; ") + shown(change);
+    ++count;
+  }
+  if (count == 0) return text;
+  return text + (count == 1 ? " needs" : " need") + " a restart of the broker; nothing of this change is applied";
+}
+
+}  // namespace gearbox::config

@@ -1,0 +1,273 @@
+#include "config/values_of.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <type_traits>
+#include <utility>
+
+#include "model/tensor_decl.hpp"
+
+namespace gearbox::config {
+
+namespace {
+
+constexpr std::size_t kShortDigest = 12;  // hexadecimal digits: enough to tell two versions apart
+
+/// Collects values below one table; "worker[detect]" counts as a part of its own.
+class List {
+ public:
+  List(std::vector<Value>& all, std::vector<std::string> path, std::string prefix)
+      : all_(all), path_(std::move(path)), prefix_(std::move(prefix)) {}
+
+  List table(const std::string& part) const { return below(part, prefix_.empty() ? part : prefix_ + "." + part); }
+  /// "worker" → "worker[id]"
+  List entry(const std::string& id) const { return below(id, prefix_ + "[" + id + "]"); }
+
+  void text(const std::string& key, std::string value) const { add(key, std::move(value), Value::Kind::text); }
+  void truth(const std::string& key, bool value) const { add(key, value ? "true" : "false", Value::Kind::truth); }
+  void number(const std::string& key, std::uint64_t value) const {
+    add(key, std::to_string(value), Value::Kind::number);
+  }
+  void number(const std::string& key, std::int64_t value) const {
+    add(key, std::to_string(value), Value::Kind::number);
+  }
+  void number(const std::string& key, std::uint32_t value) const { number(key, std::uint64_t{value}); }
+  void ms(const std::string& key, milliseconds value) const { number(key, std::int64_t{value.count()}); }
+  void mb(const std::string& key, std::uint64_t bytes) const { number(key, bytes >> 20); }
+  void option(const std::string& key, const OptionValue& value) const {
+    std::visit(
+        [&](const auto& held) {
+          using Held = std::decay_t<decltype(held)>;
+          if constexpr (std::is_same_v<Held, bool>) {
+            truth(key, held);
+          } else if constexpr (std::is_same_v<Held, std::int64_t>) {
+            number(key, held);
+          } else if constexpr (std::is_same_v<Held, double>) {
+            char digits[32];  // the shortest that reads back as the same number
+            add(key, std::string(digits, std::to_chars(digits, digits + sizeof digits, held).ptr), Value::Kind::number);
+          } else {
+            text(key, held);
+          }
+        },
+        value);
+  }
+
+ private:
+  List below(const std::string& part, std::string prefix) const {
+    std::vector<std::string> path = path_;
+    path.push_back(part);
+    return List(all_, std::move(path), std::move(prefix));
+  }
+  void add(const std::string& key, std::string value, Value::Kind kind) const {
+    std::vector<std::string> path = path_;
+    path.push_back(key);
+    all_.push_back({prefix_ + "." + key, std::move(value), kind, std::move(path)});
+  }
+
+  std::vector<Value>& all_;
+  std::vector<std::string> path_;
+  std::string prefix_;
+};
+
+/// Of a folder inside the configuration's own, as its files would name it.
+std::string relative_to(const std::filesystem::path& folder, const std::filesystem::path& path) {
+  const std::filesystem::path inside = path.lexically_relative(folder);
+  if (inside.empty() || *inside.begin() == "..") return path.string();
+  return inside.string();
+}
+
+// Each struct is taken apart whole: a field that is added there and forgotten here does not compile.
+
+void list_central(const List& list, const CentralConfig& central) {
+  const auto& [enabled, listen, balancer, node_silent, ticket_ttl, idle, max_connections, checks_at_once, tries] =
+      central;
+  list.truth("enabled", enabled);
+  list.text("listen", listen);
+  list.text("balancer", balancer);
+  list.ms("node_silent_ms", node_silent);
+  list.ms("ticket_ttl_ms", ticket_ttl);
+  list.ms("idle_ms", idle);
+  list.number("max_connections", max_connections);
+  list.number("password_checks_at_once", checks_at_once);
+  list.number("password_tries_per_minute", tries);
+}
+
+void list_limits(const List& list, const LimitsConfig& limits) {
+  const auto& [upload_bytes, pixels, input_arena, output_arena, connections, requests, per_device, uploads, deadline,
+               idle] = limits;
+  list.mb("max_upload_mb", upload_bytes);
+  list.number("max_pixels", pixels);
+  list.mb("input_arena_mb", input_arena);
+  list.mb("output_arena_mb", output_arena);
+  list.number("max_connections", connections);
+  list.number("max_requests", requests);
+  list.number("max_requests_per_device", per_device);
+  list.number("max_uploads_at_once", uploads);
+  list.ms("default_deadline_ms", deadline);
+  list.ms("idle_ms", idle);
+}
+
+void list_store(const List& list, const StoreConfig& store) {
+  const auto& [enabled, keep_inputs, keep_hours, max_bytes] = store;
+  list.truth("enabled", enabled);
+  list.truth("keep_inputs", keep_inputs);
+  list.number("keep_hours", keep_hours);
+  list.mb("max_mb", max_bytes);
+}
+
+void list_node(const List& list, const NodeConfig& node) {
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, limits, store] = node;
+  list.truth("enabled", enabled);
+  list.text("name", name);
+  list.text("listen", listen);
+  list.text("advertise", advertise);
+  list.text("central", central);
+  list.text("central_key", central_key);
+  list.text("balancer", balancer);
+  list.number("spin_us", spin_us);
+  list_limits(list.table("limits"), limits);
+  list_store(list.table("store"), store);
+}
+
+void list_env(const List& list, const EnvConfig& env) {
+  const auto& [python] = env;
+  list.text("python", python);
+}
+
+/// One id for each [[worker]] table: its model, with as much more as tells it from the others of that model. Not its
+/// place in the file, which changes when a table is put in front.
+std::vector<std::string> worker_ids(const std::vector<WorkerConfig>& workers) {
+  const auto candidates = [](const WorkerConfig& worker) {
+    const std::string exact = worker.version.empty() ? worker.model : worker.model + "@" + worker.version;
+    const std::string in_env = exact + ", " + worker.env;
+    return std::vector<std::string>{worker.model, exact, in_env,
+                                    worker.devices.empty() ? in_env : in_env + ", " + worker.devices};
+  };
+  std::vector<std::map<std::string, int>> seen(4);
+  for (const WorkerConfig& worker : workers) {
+    const std::vector<std::string> ids = candidates(worker);
+    for (std::size_t i = 0; i < ids.size(); ++i) ++seen[i][ids[i]];
+  }
+  std::map<std::string, int> twins;
+  std::vector<std::string> chosen;
+  for (const WorkerConfig& worker : workers) {
+    const std::vector<std::string> ids = candidates(worker);
+    std::size_t i = 0;
+    while (i + 1 < ids.size() && seen[i][ids[i]] > 1) ++i;
+    std::string id = ids[i];
+    if (seen[i][id] > 1) id += ", #" + std::to_string(++twins[id]);
+    chosen.push_back(std::move(id));
+  }
+  return chosen;
+}
+
+void list_workers(const List& list, const std::vector<WorkerConfig>& workers) {
+  const std::vector<std::string> ids = worker_ids(workers);
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const auto& [model, version, env, count, devices] = workers[i];  // the model is in the id
+    const List worker = list.entry(ids[i]);
+    worker.text("version", version);
+    worker.text("env", env);
+    worker.number("count", count);
+    worker.text("devices", devices);
+  }
+}
+
+void list_plugins(const List& list, const PluginsConfig& plugins, const std::filesystem::path& folder) {
+  const auto& [drop_folder, trusted_keys, fault_limit, call_budget, hang, plugin_tables] = plugins;
+  list.text("folder", relative_to(folder, drop_folder));
+  std::vector<std::string> keys;
+  for (const PublicKey& key : trusted_keys) keys.push_back(to_text(key));
+  std::sort(keys.begin(), keys.end());  // a set: their order says nothing
+  std::string all_keys;
+  for (const std::string& key : keys) all_keys += (all_keys.empty() ? "" : ", ") + key;
+  list.text("trusted_keys", std::move(all_keys));
+  list.number("fault_limit", fault_limit);
+  list.ms("call_budget_ms", call_budget);
+  list.ms("hang_ms", hang);
+  for (const auto& [name, options] : plugin_tables) {
+    const List plugin = list.table(name);
+    for (const auto& [key, value] : options) plugin.option(key, value);
+  }
+}
+
+void list_sources(const List& list, const std::map<std::string, TensorSource>& sources) {
+  for (const auto& [name, source] : sources) list.text(name, source.step + "." + source.tensor);
+}
+
+void list_step(const List& list, const StepConfig& step) {
+  const auto& [name, model, version, inputs, for_each] = step;
+  list.text("model", model);
+  list.text("version", version);
+  list.text("for_each", for_each);
+  list_sources(list.table("inputs"), inputs);
+}
+
+void list_task(const List& list, const TaskConfig& task) {
+  const auto& [name, summary, inputs, allow_lossy, steps, result, deadline] = task;
+  list.text("summary", summary);
+  list.truth("allow_lossy", allow_lossy);
+  list.ms("deadline_ms", deadline);
+  for (const model::TensorDecl& input : inputs) list.table("input").text(input.name, model::shown(input));
+  std::string order;
+  for (const StepConfig& step : steps) order += (order.empty() ? "" : ", ") + step.name;
+  list.text("steps", std::move(order));
+  for (const StepConfig& step : steps) list_step(list.table("step").table(step.name), step);
+  list_sources(list.table("result"), result);
+}
+
+void list_tensors(const List& list, const std::vector<model::TensorDecl>& tensors, bool with_probe) {
+  for (const model::TensorDecl& tensor : tensors) {
+    std::string text = model::shown(tensor);
+    if (with_probe) {
+      text += ", probe [";
+      for (std::size_t i = 0; i < tensor.probe_shape.size(); ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string(tensor.probe_shape[i]);
+      }
+      text += "]";
+    }
+    list.text(tensor.name, std::move(text));
+  }
+}
+
+void list_model(const List& list, const model::Record& record, const std::filesystem::path& config_folder) {
+  const auto& [name, version, framework, summary, file, class_name, inputs, outputs, max_batch, max_delay_ms, prefetch,
+               threads, memory_mb, max_output_bytes, load_timeout_ms, call_timeout_ms, folder, digest] = record;
+  list.text("digest", digest.substr(0, kShortDigest));
+  list.text("folder", relative_to(config_folder, folder));
+  list.text("framework", framework);
+  list.text("summary", summary);
+  list.text("file", file);
+  list.text("class", class_name);
+  list.number("max_batch", max_batch);
+  list.number("max_delay_ms", max_delay_ms);
+  list.number("prefetch", prefetch);
+  list.number("threads", threads);
+  list.number("memory_mb", memory_mb);
+  list.number("max_output_kb", max_output_bytes >> 10);
+  list.number("load_timeout_ms", load_timeout_ms);
+  list.number("call_timeout_ms", call_timeout_ms);
+  list_tensors(list.table("input"), inputs, true);
+  list_tensors(list.table("output"), outputs, false);
+}
+
+}  // namespace
+
+std::vector<Value> values_of(const Config& config) {
+  const auto& [folder, digest, central, node, workers, envs, tasks, models, plugins] = config;
+  std::vector<Value> all;
+  const List root(all, {}, "");
+  list_central(root.table("central"), central);
+  list_node(root.table("node"), node);
+  for (const auto& [name, env] : envs) list_env(root.table("env").table(name), env);
+  list_workers(root.table("worker"), workers);
+  list_plugins(root.table("plugins"), plugins, folder);
+  for (const auto& [name, task] : tasks) list_task(root.table("task").table(name), task);
+  for (const model::Record& record : models) {
+    list_model(root.table("model").table(record.name + "@" + record.version), record, folder);
+  }
+  return all;
+}
+
+}  // namespace gearbox::config

@@ -1,0 +1,42 @@
+// config_folder.hpp: the configuration's files as they change, up to a new snapshot that is valid.
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "watch/settle.hpp"
+
+namespace gearbox::live {
+
+/// One thread.
+class ConfigFolder {
+ public:
+  /// `first`: what was read at the start.
+  explicit ConfigFolder(const config::Snapshot& first) : folder_(first->folder) { know(*first); }
+
+  struct Seen {
+    enum class What { nothing, wait, read } what = What::nothing;
+    Instant look_again = Instant::max();
+    Outcome<config::Snapshot> config = Error{};  // when read: the snapshot, or all faults
+  };
+  /// `read` only when the files differ from those read last, have settled, and kept still while they were read.
+  Seen look(Instant now);
+
+  /// The folders that tell of a change.
+  std::vector<std::filesystem::path> folders() const;
+
+ private:
+  watch::Stamps stamps() const;
+  void know(const config::Config& config);
+  std::filesystem::path folder_;
+  /// The code files that records name. What else lies in a model's folder (weights, what the model itself writes) is no
+  /// part of the configuration: a cache that is always being written must not hold off every reload.
+  std::set<std::string> code_files_;
+  bool told_too_many_ = false;
+  watch::Settle settle_;
+};
+
+}  // namespace gearbox::live

@@ -1,0 +1,65 @@
+#include "node/instances.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace gearbox::node {
+
+namespace {
+
+Error with_key(const std::string& key, const Error& error) {
+  return Error{error.code, key + ": " + error.detail};
+}
+
+}  // namespace
+
+plugin_host::Needs needs_of(const config::Config& config) {
+  plugin_host::Needs needs;
+  needs.push_back({"balancer", config.node.balancer, "node.balancer"});
+  needs.push_back({"transport", config.node.listen, "node.listen"});
+  if (!config.node.central.empty()) needs.push_back({"transport", config.node.central, "node.central"});
+  return needs;
+}
+
+Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& config,
+                                                         const plugin_host::Table& table, const Instances* last) {
+  auto made = std::make_shared<Instances>();
+  const std::string& wanted = config.node.balancer;
+  made->balancer_name = table.balancer_or_stand_in(wanted);
+  if (made->balancer_name != wanted && (last == nullptr || last->balancer_name != made->balancer_name)) {
+    spdlog::warn("node.balancer '{}' is barred: '{}' stands in for it", wanted, made->balancer_name);
+  }
+  made->balancer_edition = table.edition("balancer", made->balancer_name);
+  if (last != nullptr && last->balancer_name == made->balancer_name &&
+      last->balancer_edition == made->balancer_edition) {
+    made->balancer = last->balancer;
+  } else {
+    auto balancer = table.balancer(made->balancer_name);
+    if (!balancer) return with_key("node.balancer", balancer.error());
+    made->balancer = std::move(balancer).value();
+  }
+  made->transport_edition = table.transport_edition(config.node.listen);
+  if (last != nullptr && last->transport_edition == made->transport_edition) {
+    made->transport = last->transport;
+  } else {
+    auto transport = table.transport_for(config.node.listen);
+    if (!transport) return with_key("node.listen", transport.error());
+    made->transport = std::move(transport).value();
+  }
+  for (const std::string& name : table.names("codec")) {
+    const std::uint64_t edition = table.edition("codec", name);
+    made->codec_editions.emplace(name, edition);
+    if (last != nullptr) {
+      const auto before = last->codec_editions.find(name);
+      if (before != last->codec_editions.end() && before->second == edition) {
+        made->codecs.emplace(name, last->codecs.find(name)->second);
+        continue;
+      }
+    }
+    auto codec = table.codec(name);
+    if (!codec) return with_key("codec " + name, codec.error());
+    made->codecs.emplace(name, std::move(codec).value());
+  }
+  return std::shared_ptr<const Instances>(std::move(made));
+}
+
+}  // namespace gearbox::node

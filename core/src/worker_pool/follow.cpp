@@ -1,0 +1,227 @@
+// How the pool follows the configuration: which slots there are. A slot that is wanted no more is retired: it serves on
+// while it is needed, then it drains, ends, and is removed. Nothing here happens while workers_ is being walked:
+// apply() comes from outside, settle() is posted.
+#include <algorithm>
+
+#include <boost/asio/post.hpp>
+
+#include "config/versions.hpp"
+#include "worker_pool/pool.hpp"
+
+namespace gearbox::worker_pool {
+
+/// One [[worker]] entry and one model it names.
+struct Pool::Wanted {
+  Settings settings;
+  std::uint32_t count = 0;
+  std::uint32_t missing = 0;
+};
+
+bool is_same_model(const model::Record& a, const model::Record& b) {
+  return a.version == b.version && a.digest == b.digest && a.name == b.name;
+}
+
+bool Settings::operator==(const Settings& other) const {
+  return is_same_model(*record, *other.record) && record->folder == other.record->folder &&
+         record->threads == other.record->threads && env == other.env && python == other.python &&
+         devices == other.devices;
+}
+
+void Pool::start_workers() {
+  started_ = true;
+  follow();
+  tick_later();
+}
+
+void Pool::apply(config::Snapshot config) {
+  if (stopping_) return;
+  const std::uint32_t spin_us = config->node.spin_us;
+  const bool other_spin = spin_us != setup_.config->node.spin_us;
+  setup_.config = std::move(config);
+  for (const auto& worker : workers_) {
+    if (!other_spin) break;
+    worker->spin = shm::SpinBudget(microseconds(spin_us));
+    if (!worker->attached()) continue;
+    // Its socket is full of arenas it has not looked at: it learns of the new time when it is started again.
+    [[maybe_unused]] const auto told = worker->attachment->set_spin(spin_us);
+  }
+  if (started_) follow();
+}
+
+std::vector<Pool::Wanted> Pool::wanted_of(const config::Config& config) const {
+  std::vector<Wanted> all;
+  for (const config::WorkerConfig& entry : config.workers) {
+    for (const model::Record& record : config.models) {
+      if (record.name != entry.model || (!entry.version.empty() && record.version != entry.version)) continue;
+      Wanted wanted;
+      wanted.count = entry.count;
+      wanted.settings.record = std::make_shared<const model::Record>(record);
+      wanted.settings.env = entry.env;
+      wanted.settings.devices = entry.devices;
+      const auto env = config.envs.find(entry.env);
+      if (env != config.envs.end() && !env->second.python.empty()) {
+        // An absolute path stays as it is.
+        wanted.settings.python = (setup_.state.envs() / env->second.python).string();
+      }
+      all.push_back(std::move(wanted));
+    }
+  }
+  return all;
+}
+
+/// From the slots that are there to those that setup_.config wants.
+void Pool::follow() {
+  std::vector<Wanted> wanted = wanted_of(*setup_.config);
+  std::vector<Worker*> spare;
+  for (const auto& worker : workers_) {
+    const bool ends = worker->life == Life::draining || (worker->retired && !worker->has_process());
+    if (!ends) spare.push_back(worker.get());
+  }
+  claim(wanted, spare);
+  retire(wanted, spare);
+  for (const Wanted& entry : wanted) {
+    for (std::uint32_t i = 0; i < entry.missing; ++i) add(entry.settings);
+  }
+  // Later: whoever applies has work under way that belongs to the earlier snapshot.
+  if (unsettled_ > 0) settle_later();
+  changed();
+}
+
+/// What is there already and wanted still is taken out of `spare`: the ready ones first, of these the busy ones.
+void Pool::claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare) {
+  const auto worth = [](const Worker* worker) {
+    return (worker->life == Life::ready ? 1000U
+            : worker->was_ready         ? 500U
+            : worker->has_process()     ? 100U
+                                        : 0U) +
+           static_cast<std::uint32_t>(std::min<std::size_t>(worker->running.size(), 99));
+  };
+  std::stable_sort(spare.begin(), spare.end(), [&](const Worker* a, const Worker* b) { return worth(a) > worth(b); });
+  for (Wanted& entry : wanted) {
+    entry.missing = entry.count;
+    std::erase_if(spare, [&](Worker* worker) {
+      if (entry.missing == 0 || !(*worker == entry.settings)) return false;
+      --entry.missing;
+      if (worker->retired) --unsettled_;
+      worker->retired = worker->surplus = false;
+      std::erase_if(worker->wanted_by, [](const auto& snapshot) { return snapshot.expired(); });
+      worker->wanted_by.push_back(setup_.config);
+      return true;
+    });
+  }
+}
+
+void Pool::retire(const std::vector<Wanted>& wanted, const std::vector<Worker*>& spare) {
+  for (Worker* worker : spare) {
+    if (!worker->retired) ++unsettled_;
+    worker->retired = true;
+    worker->restart.cancel();
+    worker->surplus = std::any_of(wanted.begin(), wanted.end(),
+                                  [&](const Wanted& entry) { return entry.count > 0 && *worker == entry.settings; });
+  }
+}
+
+void Pool::add(const Settings& settings) {
+  auto worker = std::make_unique<Worker>(io_, settings);
+  worker->slot = next_slot_++;
+  worker->place = 1;
+  const auto taken = [&](const auto& other) { return other->place == worker->place; };
+  while (std::any_of(workers_.begin(), workers_.end(), taken)) ++worker->place;
+  worker->spin = shm::SpinBudget(microseconds(setup_.config->node.spin_us));
+  worker->wanted_by.push_back(setup_.config);
+  Worker& added = *worker;
+  workers_.push_back(std::move(worker));
+  start(added);
+}
+
+void Pool::settle_later() {
+  if (std::exchange(settling_, true)) return;
+  asio::post(io_, [self = weak_from_this()] {
+    const auto pool = self.lock();
+    if (pool) pool->settle();
+  });
+}
+
+/// Moves each retired slot as far as it can go by now.
+void Pool::settle() {
+  settling_ = false;
+  if (stopping_) return;
+  bool moved = false;
+  for (const auto& worker : workers_) {
+    if (!worker->retired) continue;
+    if (worker->life != Life::draining && worker->has_process() && worker->life != Life::gone && may_drain(*worker)) {
+      drain(*worker);
+      moved = true;
+    }
+    if (worker->life == Life::draining) end(*worker);
+  }
+  const std::size_t before = workers_.size();
+  remove_ended();
+  give_arenas_back();
+  if (moved || workers_.size() != before) changed();
+}
+
+bool Pool::may_drain(Worker& worker) const {
+  if (worker.surplus) return true;
+  std::erase_if(worker.wanted_by, [](const auto& snapshot) { return snapshot.expired(); });
+  if (!worker.wanted_by.empty()) return false;  // a request that holds that snapshot may need it
+  const bool serves = worker.life == Life::ready || worker.life == Life::suspect;
+  return !serves || is_replaced(worker);
+}
+
+/// Is nobody left to come who shall take its place, or is one of them ready? Those are the wanted slots of the same
+/// version; of newer ones when there are none; of any.
+bool Pool::is_replaced(const Worker& worker) const {
+  enum Rank { any, newer, same };
+  const auto rank_of = [&](const Worker& other) {
+    const auto order = config::compare_versions(other.record->version, worker.record->version);
+    return order == 0 ? same : order > 0 ? newer : any;
+  };
+  std::optional<Rank> best;
+  bool ready = true;  // when nobody follows
+  for (const auto& other : workers_) {
+    if (other->retired || other->record->name != worker.record->name) continue;
+    const Rank rank = rank_of(*other);
+    if (best && rank < *best) continue;
+    const bool is_ready = other->life == Life::ready;
+    ready = best == rank ? ready || is_ready : is_ready;
+    best = rank;
+  }
+  return ready;
+}
+
+void Pool::drain(Worker& worker) {
+  worker.life = Life::draining;
+  worker.early.reset();
+}
+
+/// When nobody waits for an answer of it any more.
+void Pool::end(Worker& worker) {
+  if (!worker.alive || worker.told_to_end || worker.owes_answers()) return;
+  worker.told_to_end = true;
+  worker.told_at = Clock::now();
+  say_goodbye(worker, "the configuration does not want it any more");
+  setup_.launcher->stop(worker.pid, setup_.timing.stop_grace);
+}
+
+void Pool::remove_ended() {
+  for (const auto& worker : workers_) {
+    if (worker->retired && !worker->has_process() && worker->output) {
+      orphans_.push_back({worker->output->id(), worker->output});
+    }
+  }
+  unsettled_ -= std::erase_if(workers_, [](const auto& worker) { return worker->retired && !worker->has_process(); });
+}
+
+/// Arenas whose last slab has been given back: no call can name them any more, so no worker need see them.
+void Pool::give_arenas_back() {
+  std::erase_if(orphans_, [&](const Orphan& orphan) {
+    if (!orphan.arena.expired()) return false;
+    for (const auto& worker : workers_) {
+      if (worker->attached()) worker->attachment->forget(orphan.id);
+    }
+    return true;
+  });
+}
+
+}  // namespace gearbox::worker_pool

@@ -1,0 +1,394 @@
+#include "config/compare.hpp"
+
+#include <gmock/gmock.h>
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "config/facts.hpp"
+#include "config_folder.hpp"
+
+namespace gearbox::config {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Every key there is, none with its default.
+constexpr const char* kFull = R"([central]
+enabled = false
+listen = "tcp://127.0.0.1:1"
+balancer = "least_loaded"
+node_silent_ms = 4000
+ticket_ttl_ms = 60000
+idle_ms = 5000
+max_connections = 10
+password_checks_at_once = 1
+password_tries_per_minute = 3
+[node]
+enabled = true
+name = "barn"
+listen = "tcp://[::1]:2"
+advertise = "tcp://barn.example:7601"
+central = "tcp://192.0.2.1:7600"
+central_key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+balancer = "round_robin"
+spin_us = 7
+[node.limits]
+max_upload_mb = 8
+max_pixels = 1000
+input_arena_mb = 32
+output_arena_mb = 4
+max_connections = 5
+max_requests = 6
+max_requests_per_device = 3
+max_uploads_at_once = 9
+default_deadline_ms = 11
+idle_ms = 1000
+[node.store]
+enabled = false
+keep_inputs = false
+keep_hours = 1
+max_mb = 2
+[env.py]
+python = "py/bin/python"
+[env.other]
+python = "other/bin/python"
+[[worker]]
+model = "detect"
+version = "1"
+env = "py"
+count = 3
+devices = "cuda:0"
+[[worker]]
+model = "read"
+env = "py"
+[plugins]
+folder = "drop"
+trusted_keys = ["aa112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"]
+fault_limit = 20
+call_budget_ms = 30
+hang_ms = 4000
+[plugins.least_loaded]
+queue_limit = 5
+factor = 0.5
+on = true
+text = "x"
+)";
+
+constexpr const char* kFullTask =
+    "summary = \"reads text\"\nallow_lossy = true\ndeadline_ms = 77\n"
+    "[[input]]\nname = \"image\"\ndtype = \"UINT8\"\nshape = [-1, -1, 3]\n"
+    "[[step]]\nname = \"one\"\nmodel = \"detect\"\nversion = \"latest\"\n[step.inputs]\nimage = \"request.image\"\n"
+    "[[step]]\nname = \"two\"\nmodel = \"read\"\nfor_each = \"crop\"\n[step.inputs]\ncrop = \"one.crops\"\n"
+    "[result]\ntext = \"two.text\"\ncount = \"one.count\"\n";
+
+class Compare : public ConfigFolder {
+ protected:
+  void SetUp() override {
+    ConfigFolder::SetUp();
+    write("gearbox.toml", kFull);
+    write("tasks/read-text.toml", kFullTask);
+    before_ = loaded();
+  }
+  Snapshot loaded() {
+    const auto config = load(folder());
+    EXPECT_TRUE(config) << config.error().detail;
+    return config ? config.value() : std::make_shared<Config>();
+  }
+  std::vector<Change> changes() { return compare(*before_, *loaded()); }
+  std::vector<std::string> lines() {
+    std::vector<std::string> all;
+    for (const Change& change : changes()) all.push_back(shown(change));
+    return all;
+  }
+  Snapshot before_;
+};
+
+struct Edit {
+  const char* file;
+  const char* from;
+  const char* to;
+  const char* change;  // as shown
+};
+
+const Edit kEdits[] = {
+    {"gearbox.toml", "[central]\nenabled = false", "[central]\nenabled = true", "central.enabled: false -> true"},
+    {"gearbox.toml", "tcp://127.0.0.1:1", "tcp://127.0.0.1:3",
+     "central.listen: tcp://127.0.0.1:1 -> tcp://127.0.0.1:3"},
+    {"gearbox.toml", "\"least_loaded\"", "\"other\"", "central.balancer: least_loaded -> other"},
+    {"gearbox.toml", "node_silent_ms = 4000", "", "central.node_silent_ms: 4000 -> 3000"},
+    {"gearbox.toml", "ticket_ttl_ms = 60000", "ticket_ttl_ms = 60_001", "central.ticket_ttl_ms: 60000 -> 60001"},
+    {"gearbox.toml", "idle_ms = 5000", "idle_ms = 6000", "central.idle_ms: 5000 -> 6000"},
+    {"gearbox.toml", "max_connections = 10", "max_connections = 11", "central.max_connections: 10 -> 11"},
+    {"gearbox.toml", "at_once = 1", "at_once = 2", "central.password_checks_at_once: 1 -> 2"},
+    {"gearbox.toml", "per_minute = 3", "per_minute = 4", "central.password_tries_per_minute: 3 -> 4"},
+    {"gearbox.toml", "[node]\nenabled = true", "[node]\nenabled = false", "node.enabled: true -> false"},
+    {"gearbox.toml", "\"barn\"", "\"shed\"", "node.name: barn -> shed"},
+    {"gearbox.toml", "tcp://[::1]:2", "tcp://[::1]:4", "node.listen: tcp://[::1]:2 -> tcp://[::1]:4"},
+    {"gearbox.toml", "advertise = \"tcp://barn.example:7601\"", "",
+     "node.advertise: tcp://barn.example:7601 -> (none)"},
+    {"gearbox.toml", "192.0.2.1", "192.0.2.2", "node.central: tcp://192.0.2.1:7600 -> tcp://192.0.2.2:7600"},
+    {"gearbox.toml", "central_key = \"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"", "",
+     "node.central_key: 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff -> (none)"},
+    {"gearbox.toml", "\"round_robin\"", "\"other\"", "node.balancer: round_robin -> other"},
+    {"gearbox.toml", "spin_us = 7", "spin_us = 0", "node.spin_us: 7 -> 0"},
+    {"gearbox.toml", "max_upload_mb = 8", "max_upload_mb = 9", "node.limits.max_upload_mb: 8 -> 9"},
+    {"gearbox.toml", "max_pixels = 1000", "max_pixels = 1001", "node.limits.max_pixels: 1000 -> 1001"},
+    {"gearbox.toml", "input_arena_mb = 32", "input_arena_mb = 33", "node.limits.input_arena_mb: 32 -> 33"},
+    {"gearbox.toml", "output_arena_mb = 4", "output_arena_mb = 5", "node.limits.output_arena_mb: 4 -> 5"},
+    {"gearbox.toml", "max_connections = 5", "max_connections = 4", "node.limits.max_connections: 5 -> 4"},
+    {"gearbox.toml", "max_requests = 6", "max_requests = 7", "node.limits.max_requests: 6 -> 7"},
+    {"gearbox.toml", "per_device = 3", "per_device = 4", "node.limits.max_requests_per_device: 3 -> 4"},
+    {"gearbox.toml", "uploads_at_once = 9", "uploads_at_once = 8", "node.limits.max_uploads_at_once: 9 -> 8"},
+    {"gearbox.toml", "deadline_ms = 11", "deadline_ms = 12", "node.limits.default_deadline_ms: 11 -> 12"},
+    {"gearbox.toml", "idle_ms = 1000", "idle_ms = 1001", "node.limits.idle_ms: 1000 -> 1001"},
+    {"gearbox.toml", "[node.store]\nenabled = false", "[node.store]", "node.store.enabled: false -> true"},
+    {"gearbox.toml", "keep_inputs = false", "keep_inputs = true", "node.store.keep_inputs: false -> true"},
+    {"gearbox.toml", "keep_hours = 1", "keep_hours = 2", "node.store.keep_hours: 1 -> 2"},
+    {"gearbox.toml", "max_mb = 2", "max_mb = 3", "node.store.max_mb: 2 -> 3"},
+    {"gearbox.toml", "\"py/bin/python\"", "\"/opt/py\"", "env.py.python: py/bin/python -> /opt/py"},
+    {"gearbox.toml", "\"other/bin/python\"", "\"/opt/o\"", "env.other.python: other/bin/python -> /opt/o"},
+    {"gearbox.toml", "version = \"1\"\n", "", "worker[detect].version: 1 -> (none)"},
+    {"gearbox.toml", "env = \"py\"\ncount", "env = \"other\"\ncount", "worker[detect].env: py -> other"},
+    {"gearbox.toml", "count = 3", "count = 0", "worker[detect].count: 3 -> 0"},
+    {"gearbox.toml", "cuda:0", "cpu", "worker[detect].devices: cuda:0 -> cpu"},
+    {"gearbox.toml", "\"drop\"", "\"../drop\"", "plugins.folder: drop -> FOLDER/../drop"},
+    {"gearbox.toml", "[\"aa", "[\"bb",
+     "plugins.trusted_keys: aa112233445566778899aabbccddeeff00112233445566778899aabbccddeeff -> "
+     "bb112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
+    {"gearbox.toml", "fault_limit = 20", "", "plugins.fault_limit: 20 -> 10"},
+    {"gearbox.toml", "call_budget_ms = 30", "", "plugins.call_budget_ms: 30 -> 100"},
+    {"gearbox.toml", "hang_ms = 4000", "", "plugins.hang_ms: 4000 -> 10000"},
+    {"gearbox.toml", "queue_limit = 5", "queue_limit = 6", "plugins.least_loaded.queue_limit: 5 -> 6"},
+    {"gearbox.toml", "factor = 0.5", "factor = 0.1", "plugins.least_loaded.factor: 0.5 -> 0.1"},
+    {"gearbox.toml", "on = true", "on = false", "plugins.least_loaded.on: true -> false"},
+    {"gearbox.toml", "text = \"x\"", "text = \"\\n\"", "plugins.least_loaded.text: x -> \\x0a"},
+    {"tasks/read-text.toml", "reads text", "reads", "task.read-text.summary: reads text -> reads"},
+    {"tasks/read-text.toml", "allow_lossy = true", "", "task.read-text.allow_lossy: true -> false"},
+    {"tasks/read-text.toml", "deadline_ms = 77", "deadline_ms = 78", "task.read-text.deadline_ms: 77 -> 78"},
+    {"tasks/read-text.toml", "shape = [-1, -1, 3]", "shape = [-1, 8, 3]",
+     "task.read-text.input.image: UINT8 [-1, -1, 3] -> UINT8 [-1, 8, 3]"},
+    {"tasks/read-text.toml", "\"latest\"", "\"1\"", "task.read-text.step.one.version: latest -> 1"},
+    {"tasks/read-text.toml", "count = \"one.count\"", "count = \"two.text\"",
+     "task.read-text.result.count: one.count -> two.text"},
+};
+
+class EachKey : public Compare, public ::testing::WithParamInterface<Edit> {};
+
+TEST_P(EachKey, IsNamedWhenItChangesAndNothingElseIs) {
+  const Edit& edit = GetParam();
+  write_changed(edit.file, edit.file == std::string("gearbox.toml") ? kFull : kFullTask, edit.from, edit.to);
+  std::string expected = edit.change;
+  if (const std::size_t at = expected.find("FOLDER"); at != std::string::npos) {
+    expected = expected.substr(0, at) + (folder() / "../drop").lexically_normal().string();
+  }
+  EXPECT_THAT(lines(), ::testing::ElementsAre(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EachKey, ::testing::ValuesIn(kEdits), [](const auto& one) {
+  std::string name = one.param.change;
+  name.resize(name.find(": "));
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
+
+TEST_F(Compare, TheEditsAboveNameEveryKeyOfTheFiles) {
+  std::set<std::string> left;
+  for (const Value& value : values_of(*before_)) {
+    if (!value.key.starts_with("model.")) left.insert(value.key);
+  }
+  for (const Edit& edit : kEdits) left.erase(std::string(edit.change).substr(0, std::string(edit.change).find(": ")));
+  // Those that cannot change alone, or that another worker's edit stands for.
+  for (const char* key :
+       {"task.read-text.steps", "task.read-text.step.one.model", "task.read-text.step.one.for_each",
+        "task.read-text.step.one.inputs.image", "task.read-text.step.two.model", "task.read-text.step.two.version",
+        "task.read-text.step.two.for_each", "task.read-text.step.two.inputs.crop", "task.read-text.result.text",
+        "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices"}) {
+    EXPECT_EQ(left.erase(key), 1U) << key;
+  }
+  EXPECT_THAT(left, IsEmpty());
+}
+
+TEST_F(Compare, EachKeyIsThereOnceAndItsPathIsTheKey) {
+  std::set<std::string> keys;
+  for (const Value& value : values_of(*before_)) {
+    EXPECT_TRUE(keys.insert(value.key).second) << value.key;
+    ASSERT_GE(value.path.size(), 2U) << value.key;
+    EXPECT_TRUE(value.key.ends_with("." + value.path.back())) << value.key;
+  }
+}
+
+TEST_F(Compare, CommentsBlanksAndOrderAreNoChange) {
+  std::string text = kFull;
+  const std::size_t central_ends = text.find("[node]");
+  const std::string central = text.substr(0, central_ends);
+  text = "# note\n\n" + text.substr(central_ends) + "\n# moved\n" + central;
+  const std::string first_worker = "[[worker]]\nmodel = \"read\"\nenv = \"py\"\n";
+  const std::size_t at = text.find(first_worker);
+  ASSERT_NE(at, std::string::npos);
+  text.erase(at, first_worker.size());
+  text.insert(text.find("[[worker]]"), first_worker);
+  write("gearbox.toml", text);
+  write("tasks/read-text.toml", "# note\n" + std::string(kFullTask) + "   # end\n");
+  EXPECT_NE(loaded()->digest, before_->digest);
+  EXPECT_THAT(lines(), IsEmpty());
+}
+
+TEST_F(Compare, ADefaultThatIsWrittenDownIsNoChange) {
+  write("gearbox.toml", kMain);
+  before_ = loaded();
+  write("gearbox.toml", std::string(kMain) + "[central]\nidle_ms = 30_000\n[plugins]\nfolder = \"plugins/\"\n");
+  EXPECT_THAT(lines(), IsEmpty());
+}
+
+TEST_F(Compare, TheOrderOfTrustedKeysIsNoChange) {
+  const std::string a(64, 'a');
+  const std::string b(64, 'b');
+  write("gearbox.toml", std::string(kMain) + "[plugins]\ntrusted_keys = [\"" + a + "\", \"" + b + "\"]\n");
+  before_ = loaded();
+  write("gearbox.toml", std::string(kMain) + "[plugins]\ntrusted_keys = [\"" + b + "\", \"" + a + "\"]\n");
+  EXPECT_THAT(lines(), IsEmpty());
+}
+
+TEST_F(Compare, NamesWhatIsAddedAndWhatIsGone) {
+  write_changed("tasks/read-text.toml", kFullTask, "count = \"one.count\"\n", "");
+  write_changed("gearbox.toml", kFull, "[[worker]]\nmodel = \"read\"\nenv = \"py\"\n", "[env.new]\npython = \"n\"\n");
+  EXPECT_THAT(lines(), ::testing::ElementsAre("env.new.python: (none) -> n", "worker[read].env: py -> (none)",
+                                              "worker[read].count: 1 -> (none)",
+                                              "task.read-text.result.count: one.count -> (none)"));
+}
+
+TEST_F(Compare, AModelsFilesCountByTheirDigest) {
+  write("models/read/model.py", "class Model: x = 1\n");
+  const std::vector<std::string> found = lines();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_THAT(found[0], HasSubstr("model.read@2.digest: "));
+}
+
+TEST_F(Compare, AModelsRecordIsNamedKeyByKey) {
+  write("models/read/model.toml",
+        "max_batch = 4\nmax_delay_ms = 5\nprefetch = 3\nthreads = 2\nmemory_mb = 9\nmax_output_kb = 2\n"
+        "load_timeout_ms = 1000\ncall_timeout_ms = 1001\nframework = \"f\"\nsummary = \"s\"\nfile = \"m.py\"\nclass = "
+        "\"M\"\n" +
+            std::string(kRead));
+  write("models/read/m.py", "class M: pass\n");
+  std::set<std::string> keys;
+  for (const Change& change : changes()) keys.insert(change.key.substr(std::string("model.read@2.").size()));
+  EXPECT_EQ(keys, (std::set<std::string>{"digest", "framework", "summary", "file", "class", "max_batch", "max_delay_ms",
+                                         "prefetch", "threads", "memory_mb", "max_output_kb", "load_timeout_ms",
+                                         "call_timeout_ms"}));
+}
+
+TEST_F(Compare, ANewVersionIsANewModel) {
+  std::string newer = kRead;
+  newer.replace(newer.find("\"2\""), 3, "\"2.1\"");
+  write("models/read-2.1/model.toml", newer);
+  write("models/read-2.1/model.py", "class Model: pass\n");
+  const std::vector<Change> found = changes();
+  ASSERT_FALSE(found.empty());
+  for (const Change& change : found) {
+    EXPECT_TRUE(change.key.starts_with("model.read@2.1.")) << change.key;
+    EXPECT_EQ(change.before, "");
+    EXPECT_FALSE(change.needs_restart);
+  }
+}
+
+TEST_F(Compare, WorkersOfOneModelAreToldApart) {
+  const auto keys_with = [&](const std::string& tables) {
+    write("gearbox.toml", std::string(kMain) + "[env.b]\npython = \"b\"\n" + tables);
+    std::vector<std::string> keys;
+    for (const Value& value : values_of(*loaded())) {
+      if (value.key.ends_with("].count") && value.key.find("read") == std::string::npos) keys.push_back(value.key);
+    }
+    return keys;
+  };
+  EXPECT_THAT(keys_with(""), ::testing::ElementsAre("worker[detect].count"));
+  EXPECT_THAT(keys_with("[[worker]]\nmodel = \"detect\"\nversion = \"1\"\nenv = \"py\"\n"),
+              ::testing::ElementsAre("worker[detect].count", "worker[detect@1].count"));
+  EXPECT_THAT(keys_with("[[worker]]\nmodel = \"detect\"\nenv = \"b\"\n"),
+              ::testing::ElementsAre("worker[detect, py].count", "worker[detect, b].count"));
+  EXPECT_THAT(keys_with("[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"cuda:1\"\n"),
+              ::testing::ElementsAre("worker[detect, py].count", "worker[detect, py, cuda:1].count"));
+  EXPECT_THAT(keys_with("[[worker]]\nmodel = \"detect\"\nenv = \"py\"\n"),
+              ::testing::ElementsAre("worker[detect, py, #1].count", "worker[detect, py, #2].count"));
+}
+
+TEST_F(Compare, TheKeysThatNeedARestartAreTheseAndNoOthers) {
+  std::vector<std::string> found;
+  for (const Value& value : values_of(*before_)) {
+    if (needs_restart(value.key)) found.push_back(value.key);
+  }
+  EXPECT_THAT(found, ::testing::ElementsAre("central.enabled", "central.listen", "central.password_checks_at_once",
+                                            "node.enabled", "node.name", "node.listen", "node.advertise",
+                                            "node.central", "node.central_key", "node.limits.input_arena_mb",
+                                            "node.limits.output_arena_mb", "node.store.enabled", "plugins.folder",
+                                            "plugins.trusted_keys"));
+}
+
+TEST_F(Compare, TheFaultNamesEachKeyThatNeedsARestart) {
+  write_changed("gearbox.toml", kFull, "tcp://[::1]:2", "tcp://[::1]:4");
+  EXPECT_EQ(restart_fault(changes()),
+            "node.listen: tcp://[::1]:2 -> tcp://[::1]:4 needs a restart of the broker; nothing of this change is "
+            "applied");
+  std::string two = kFull;
+  two.replace(two.find("tcp://[::1]:2"), 13, "tcp://[::1]:4");
+  write_changed("gearbox.toml", two, "input_arena_mb = 32", "input_arena_mb = 64");
+  EXPECT_EQ(restart_fault(changes()),
+            "node.listen: tcp://[::1]:2 -> tcp://[::1]:4; node.limits.input_arena_mb: 32 -> 64 need a restart of the "
+            "broker; nothing of this change is applied");
+  write_changed("gearbox.toml", kFull, "spin_us = 7", "spin_us = 8");
+  EXPECT_EQ(restart_fault(changes()), "");
+}
+
+TEST_F(Compare, WhatARoleTellsOverItsSocketIsTheWholeList) {
+  std::vector<Value> told;
+  std::uint64_t next = 0;
+  do {
+    boost::json::object request;
+    request["command"] = "config";
+    request["from"] = next;
+    const auto more = add_values(config_facts(*before_, request), told);
+    ASSERT_TRUE(more) << more.error().detail;
+    next = more.value();
+  } while (next != 0);
+  EXPECT_EQ(told.size(), values_of(*before_).size());
+  EXPECT_THAT(compare(told, values_of(*before_)), IsEmpty());
+}
+
+TEST_F(Compare, ALargeConfigurationIsToldInPieces) {
+  Config large = *before_;
+  for (int i = 0; i < 300; ++i) {
+    TaskConfig task = large.tasks.at("read-text");
+    task.summary = std::string(500, '\x01');
+    large.tasks.emplace("task-" + std::to_string(i), task);
+  }
+  std::vector<Value> told;
+  std::uint64_t next = 0;
+  int pieces = 0;
+  do {
+    const boost::json::object facts = config_facts(large, {{"from", next}});
+    EXPECT_LT(boost::json::serialize(facts).size(), 60U * 1024);
+    const auto more = add_values(facts, told);
+    ASSERT_TRUE(more);
+    ASSERT_GT(more.value() == 0 ? UINT64_MAX : more.value(), next);
+    next = more.value();
+    ++pieces;
+  } while (next != 0);
+  EXPECT_GT(pieces, 10);
+  EXPECT_THAT(compare(told, values_of(large)), IsEmpty());
+}
+
+TEST_F(Compare, AnAnswerThatIsNoneIsAFault) {
+  std::vector<Value> told;
+  EXPECT_FALSE(add_values({}, told));
+  EXPECT_FALSE(add_values({{"values", boost::json::object{{"a", 1}}}}, told));
+  EXPECT_EQ(config_facts(*before_, {{"from", -5}}).at("from"), 0);
+  EXPECT_TRUE(config_facts(*before_, {{"from", 1'000'000}}).at("values").as_object().empty());
+}
+
+}  // namespace
+}  // namespace gearbox::config
