@@ -100,11 +100,11 @@ class Storm(Site):
         with swap_storm.Load(self.site, self.keys, **swap_storm.FULL_LOAD) as load:
             storm.run(warm_up)
         storm.calm_down()
-        before = {role: swap_storm.resting_footprint(self.site, role) for role in ROLES}
+        before = storm.footprints()
         with swap_storm.Watch(self.site) as watch, swap_storm.Load(self.site, self.keys, **swap_storm.FULL_LOAD) as load:
             took = storm.run(seconds)
         status = storm.calm_down()
-        after = {role: swap_storm.resting_footprint(self.site, role) for role in ROLES}
+        after = storm.footprints()
         answer = load.answer
         print(f"{answer['requests']} requests, {len(took)} rounds of {len(PLUGINS)} swaps, slowest {max(took):.2f} s; resident "
               + ", ".join(f"{role} {before[role]['VmRSS']} -> {after[role]['VmRSS']} kB" for role in ROLES), flush=True)

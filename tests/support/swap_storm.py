@@ -337,6 +337,19 @@ class Storm:
             said = {role: [(row["name"], row["version"], row["state"]) for row in status[role]["plugins"]] for role in ROLES}
             raise cluster.Failed(f"{failed}\n{said}\n{json.dumps(status['node']['workers'])}") from None
 
+    def footprints(self, rounds=4):
+        """What each role holds when it rests, as it was at the last of some swaps; resident memory is the least of them:
+        an allocator gives back what was freed now in this moment, now in that. After calm_down()."""
+        least = {}
+        for _ in range(rounds):
+            self.drop_next()
+            self.drop_next()
+            for role in ROLES:
+                held = resting_footprint(self.site, role)
+                held["VmRSS"] = min(held["VmRSS"], least.get(role, held)["VmRSS"])
+                least[role] = held
+        return least
+
 
 def resting_footprint(site, role, seconds=15):
     """What a process holds when it does nothing: the same descriptors and mappings three times in a row."""

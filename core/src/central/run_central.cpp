@@ -103,6 +103,7 @@ class Process {
   Outcome<void> follow(std::shared_ptr<const Instances> first) {
     live::Follower::Setup setup;
     setup.role = "central";
+    setup.sections = {"central", "plugins", "task"};
     setup.strand = io_.get_executor();
     setup.config = config_;
     setup.plugins = plugins_.get();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "gearbox/base/text.hpp"
 
@@ -58,6 +59,47 @@ std::vector<Change> compare(const std::vector<Value>& before, const std::vector<
 
 std::vector<Change> compare(const Config& before, const Config& after) {
   return compare(values_of(before), values_of(after));
+}
+
+namespace {
+
+/// The table that a setting belongs to, when tables of its kind come and go: "model echo@2"; else empty.
+std::string group_of(const Value& value) {
+  constexpr std::array<std::string_view, 4> kinds = {"env", "worker", "task", "model"};
+  const bool grouped = value.path.size() > 2 && std::find(kinds.begin(), kinds.end(), value.path[0]) != kinds.end();
+  return grouped ? value.path[0] + " " + escaped(value.path[1]) : std::string();
+}
+
+std::set<std::string> groups_of(const std::vector<Value>& values) {
+  std::set<std::string> groups;
+  for (const Value& value : values) groups.insert(group_of(value));
+  return groups;
+}
+
+}  // namespace
+
+std::vector<std::string> lines_of(const Config& before, const Config& after,
+                                  const std::vector<std::string_view>& sections) {
+  const std::vector<Value> old = values_of(before);
+  const std::vector<Value> now = values_of(after);
+  const std::set<std::string> old_groups = groups_of(old);
+  const std::set<std::string> groups = groups_of(now);
+  std::map<std::string, const Value*> settings;
+  for (const Value& value : old) settings.emplace(value.key, &value);
+  for (const Value& value : now) settings.insert_or_assign(value.key, &value);
+  std::vector<std::string> lines;
+  std::set<std::string> told;
+  for (const Change& change : compare(old, now)) {
+    const Value& setting = *settings.at(change.key);
+    if (std::find(sections.begin(), sections.end(), setting.path.at(0)) == sections.end()) continue;
+    const std::string group = group_of(setting);
+    if (group.empty() || (old_groups.contains(group) && groups.contains(group))) {
+      lines.push_back(shown(change));
+    } else if (told.insert(group).second) {
+      lines.push_back(group + (groups.contains(group) ? ": added" : ": removed"));
+    }
+  }
+  return lines;
 }
 
 std::string shown(const Change& change) {

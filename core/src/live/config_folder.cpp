@@ -1,9 +1,12 @@
 #include "live/config_folder.hpp"
 
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <system_error>
 #include <utility>
+
+#include "gearbox/toml/document.hpp"
 
 namespace gearbox::live {
 
@@ -11,11 +14,43 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::size_t kMaxTextBytes = 4 << 20;
+
 bool is_config_file(const std::string& name) {
   return name.front() != '.' && fs::path(name).extension() == ".toml";
 }
 
 }  // namespace
+
+ConfigFolder::ConfigFolder(const config::Snapshot& first) : folder_(first->folder) {
+  know(*first);
+  good_ = texts_of(stamps());
+}
+
+ConfigFolder::Texts ConfigFolder::texts_of(const watch::Stamps& stamps) {
+  Texts texts;
+  for (const auto& [path, stamp] : stamps.entries) {
+    if (path.extension() != ".toml" || !S_ISREG(stamp.mode)) continue;
+    auto content = toml::read_file(path, kMaxTextBytes);
+    if (content) texts.emplace(path, Text{std::move(content).value(), stamp.device, stamp.inode});
+  }
+  return texts;
+}
+
+/// A file that was written in place and holds just the beginning of what it held before: its writer died, or the disk is
+/// full, or it is a moment before the rest comes. It may well parse, and mean defaults for all that is missing.
+std::string ConfigFolder::cut_file(const Texts& now) const {
+  for (const auto& [path, text] : now) {
+    const auto before = good_.find(path);
+    if (before == good_.end() || before->second.inode != text.inode || before->second.device != text.device) continue;
+    const std::string& old = before->second.content;
+    if (text.content.size() >= old.size() || !std::string_view(old).starts_with(text.content)) continue;
+    const auto again = cut_.find(path);
+    if (again != cut_.end() && again->second.content == text.content) continue;
+    return path.string();
+  }
+  return {};
+}
 
 void ConfigFolder::know(const config::Config& config) {
   for (const model::Record& record : config.models) code_files_.insert(record.file);
@@ -51,9 +86,19 @@ ConfigFolder::Seen ConfigFolder::look(Instant now) {
     spdlog::warn("{} and the folders in it have more than {} entries: changes beyond are not seen", folder_.string(),
                  watch::kMaxEntries);
   }
+  Texts texts = texts_of(look.stamps);
   settle_.applied(std::move(look.stamps));
-  if (seen.config) know(*seen.config.value());
   seen.what = Seen::What::read;
+  if (!seen.config) return seen;
+  if (const std::string cut = cut_file(texts); !cut.empty()) {
+    seen.config = Error{Errc::bad_config, cut + ": holds only the beginning of what it held before, written in place: a "
+                                              "write that did not finish? Save it again if it is meant so"};
+    cut_ = std::move(texts);
+    return seen;
+  }
+  know(*seen.config.value());
+  good_ = std::move(texts);
+  cut_.clear();
   return seen;
 }
 

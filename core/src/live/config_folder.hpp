@@ -1,7 +1,9 @@
 // config_folder.hpp: the configuration's files as they change, up to a new snapshot that is valid.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,7 +17,7 @@ namespace gearbox::live {
 class ConfigFolder {
  public:
   /// `first`: what was read at the start.
-  explicit ConfigFolder(const config::Snapshot& first) : folder_(first->folder) { know(*first); }
+  explicit ConfigFolder(const config::Snapshot& first);
 
   struct Seen {
     enum class What { nothing, wait, read } what = What::nothing;
@@ -29,12 +31,22 @@ class ConfigFolder {
   std::vector<std::filesystem::path> folders() const;
 
  private:
+  /// A text as it was read, and where it lay.
+  struct Text {
+    std::string content;
+    std::uint64_t device = 0, inode = 0;
+  };
+  using Texts = std::map<std::filesystem::path, Text>;
   watch::Stamps stamps() const;
   void know(const config::Config& config);
+  static Texts texts_of(const watch::Stamps& stamps);
+  std::string cut_file(const Texts& now) const;
   std::filesystem::path folder_;
   /// The code files that records name. What else lies in a model's folder (weights, what the model itself writes) is no
   /// part of the configuration: a cache that is always being written must not hold off every reload.
   std::set<std::string> code_files_;
+  Texts good_;  // of the files that were valid last
+  Texts cut_;   // that were refused as cut: the same again is meant
   bool told_too_many_ = false;
   watch::Settle settle_;
 };

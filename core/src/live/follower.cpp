@@ -107,10 +107,10 @@ void Follower::State::refuse(const std::string& why) {
 }
 
 void Follower::State::log_changes(const config::Config& before, const config::Config& after) const {
-  const auto changes = config::compare(before, after);
-  for (const config::Change& change : changes) spdlog::info("{}: config {}", setup.role, config::shown(change));
-  spdlog::info("{}: configuration {} in force, {} value{} changed", setup.role, after.digest.substr(0, 12),
-               changes.size(), changes.size() == 1 ? "" : "s");
+  const auto lines = config::lines_of(before, after, setup.sections);
+  for (const std::string& line : lines) spdlog::info("{}: config {}", setup.role, line);
+  spdlog::info("{}: configuration {} in force{}", setup.role, after.digest.substr(0, 12),
+               lines.empty() ? "; nothing in it concerns this role" : "");
 }
 
 /// One attempt to have `wanted` and the plugins as they are now in force.
@@ -181,6 +181,7 @@ Follower::Follower(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Outcome<std::unique_ptr<Follower>> Follower::start(Setup setup) {
   auto state = std::make_unique<State>(std::move(setup));
   State* const at = state.get();
+  state->setup.config.reset();  // `config` is the one in force from here on; an old one must not be held
   state->standing.since_unix_ms = wall_ms();
   const auto folders = [at] {
     std::vector<std::filesystem::path> all = at->folder.folders();

@@ -13,6 +13,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "config/config.hpp"
 #include "plugin_host/plugin_host.hpp"
@@ -30,6 +32,7 @@ class Follower {
  public:
   struct Setup {
     std::string role;  // "node": for logs
+    std::vector<std::string_view> sections;  // whose settings concern this role: the others' it does not log
     boost::asio::any_io_executor strand;
     config::Snapshot config;                    // in force now
     plugin_host::PluginHost* plugins = nullptr;  // outlives this; only this thread looks at it from here on

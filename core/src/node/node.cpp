@@ -106,6 +106,7 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
 Outcome<void> Node::follow() {
   live::Follower::Setup setup;
   setup.role = "node";
+  setup.sections = {"node", "env", "worker", "plugins", "task", "model"};
   setup.strand = io_->get_executor();
   setup.config = config_;
   setup.plugins = plugins_.get();

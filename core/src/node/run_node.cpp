@@ -29,7 +29,9 @@ int run_node(const config::StateDir& state, const std::filesystem::path& config_
   }
   auto io = std::make_unique<boost::asio::io_context>(1);
   auto launcher = std::make_shared<launcher::SupervisorLauncher>(*io, state.supervisor_socket());
-  Outcome<std::unique_ptr<Node>> node = Node::create(state, config.value(), std::move(launcher), std::move(io));
+  // Given away: the node lives longer than its first configuration, and who holds that holds what it asked for.
+  Outcome<std::unique_ptr<Node>> node =
+      Node::create(state, std::move(config).value(), std::move(launcher), std::move(io));
   if (!node) {
     spdlog::error("node: {}", escaped(describe(node.error()), 1000));
     return node.error().code == Errc::no_space ? 1 : 2;

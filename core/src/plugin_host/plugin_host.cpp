@@ -243,8 +243,11 @@ void PluginHost::State::log_changes(const Table& before, const Table& after) {
     const auto old = before.entries_.find(key);
     const std::string tail = entry.info.reason.empty() ? std::string() : "; " + entry.info.reason;
     if (old == before.entries_.end()) {
-      spdlog::info("plugin loaded kind={} name={} version={} checksum={}{}", key.first, key.second, entry.info.version,
-                   shortened(entry.info.checksum), tail);
+      // What comes with the broker is there at every start: no news.
+      const bool news = !entry.info.shipped || !before.entries_.empty() || !tail.empty();
+      spdlog::log(news ? spdlog::level::info : spdlog::level::debug,
+                  "plugin loaded kind={} name={} version={} checksum={}{}", key.first, key.second, entry.info.version,
+                  shortened(entry.info.checksum), tail);
     } else if (old->second.info.checksum != entry.info.checksum) {
       spdlog::info("plugin swapped kind={} name={} version={} -> {} checksum={} -> {}{}", key.first, key.second,
                    old->second.info.version, entry.info.version, shortened(old->second.info.checksum),

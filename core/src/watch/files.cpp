@@ -95,6 +95,17 @@ bool vanished(const Stamps& before, const Stamps& now) {
   });
 }
 
+bool written_in_place(const Stamps& before, const Stamps& now) {
+  return std::any_of(now.entries.begin(), now.entries.end(), [&](const auto& entry) {
+    const auto found = before.entries.find(entry.first);
+    if (found == before.entries.end()) return false;
+    const Stamp& old = found->second;
+    const Stamp& stamp = entry.second;
+    return old.fault == 0 && stamp.fault == 0 && old.device == stamp.device && old.inode == stamp.inode &&
+           (old.size_bytes != stamp.size_bytes || old.mtime_ns != stamp.mtime_ns);
+  });
+}
+
 bool is_fresh(const Stamps& stamps, std::chrono::system_clock::time_point wall) {
   const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(wall.time_since_epoch()).count();
   const auto near = [now](std::int64_t time) { return time > now - kFreshNs && time < now + kFreshNs; };

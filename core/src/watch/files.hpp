@@ -49,6 +49,9 @@ Stamps stamps_of(const std::vector<Folder>& folders);
 /// Is something that was in `before` gone, or now a link that leads nowhere?
 bool vanished(const Stamps& before, const Stamps& now);
 
+/// Does a file differ that is the same one as in `before` (device and inode)? It was not renamed into place.
+bool written_in_place(const Stamps& before, const Stamps& now);
+
 /// Is a file's time within 50 ms of `wall`? Then a second change could bear the same stamps as the first: look again
 /// when it has aged.
 bool is_fresh(const Stamps& stamps, std::chrono::system_clock::time_point wall);

@@ -9,20 +9,22 @@ void Settle::applied(Stamps stamps) {
   applied_ = std::move(stamps);
   any_applied_ = true;
   changing_.reset();
+  slow_ = false;
 }
 
 Verdict Settle::look(const Look& look, Instant at) {
   using What = Verdict::What;
   if (any_applied_ && look.stamps == applied_) {
     changing_.reset();
+    slow_ = false;
     return {What::unchanged, {}};
   }
   if (!changing_ || look.stamps != *changing_) {
     changing_ = look.stamps;
     since_ = at;
   }
-  milliseconds still = kStill;
-  if (vanished(applied_, look.stamps)) still = kStillVanished;
+  slow_ = slow_ || vanished(applied_, look.stamps) || written_in_place(applied_, look.stamps);
+  milliseconds still = slow_ ? kStillSlow : kStill;
   if (look.writers == Writers::unknown) still = std::max(still, poll_);
   if (at < after(since_, still)) return {What::wait, after(since_, still)};
   // The end of writing is an event of its own; where events are lost, the next poll sees it.

@@ -1,8 +1,9 @@
 // settle.hpp: when is a change over, so that it can be read whole? Rules only; time and looks are passed in.
 //
-// A change is over when it has kept still for a moment and nobody has a file of it open for writing. Files that
-// vanished get longer: many programs save by deleting and creating, and between the two there is a folder that says
-// "all defaults" to whoever reads it then.
+// A change is over when it has kept still for a moment and nobody has a file of it open for writing. Two kinds get
+// longer: files that vanished, since many programs save by deleting and creating, and between the two there is a folder
+// that says "all defaults" to whoever reads it then; and files that are written in place, perhaps piece by piece and
+// closed in between. What is renamed into place is whole at once.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,7 @@
 namespace gearbox::watch {
 
 inline constexpr milliseconds kStill{100};           // unchanged for so long
-inline constexpr milliseconds kStillVanished{1000};  // when something is gone against what was read last
+inline constexpr milliseconds kStillSlow{1000};      // when something was gone meanwhile, or is written in place
 inline constexpr milliseconds kAged{60};             // fresh time stamps (is_fresh) are looked at again after this
 
 /// One look at the folders.
@@ -54,6 +55,7 @@ class Settle {
   Stamps applied_;
   std::optional<Stamps> changing_;  // the last look, when it differed from applied_
   Instant since_{};                 // of the first look that saw `changing_`
+  bool slow_ = false;               // since the last applied state something was gone, or was written in place
 };
 
 }  // namespace gearbox::watch

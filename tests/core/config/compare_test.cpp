@@ -390,5 +390,17 @@ TEST_F(Compare, AnAnswerThatIsNoneIsAFault) {
   EXPECT_TRUE(config_facts(*before_, {{"from", 1'000'000}}).at("values").as_object().empty());
 }
 
+TEST_F(Compare, ALogTellsOfWholeTablesInOneLineEach) {
+  write("models/extra/model.toml", std::string(kDetect).replace(std::string(kDetect).find("\"1\""), 3, "\"7\""));
+  write("models/extra/model.py", "class Model: pass\n");
+  write_changed("gearbox.toml", kFull, "spin_us = 7", "spin_us = 9");
+  const auto after = load(folder());
+  ASSERT_TRUE(after) << after.error().detail;
+  EXPECT_THAT(lines_of(*before_, *after.value(), {"node", "model"}),
+              ::testing::ElementsAre("node.spin_us: 7 -> 9", "model detect@7: added"));
+  EXPECT_THAT(lines_of(*after.value(), *before_, {"model"}), ::testing::ElementsAre("model detect@7: removed"));
+  EXPECT_THAT(lines_of(*before_, *after.value(), {"central"}), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace gearbox::config

@@ -53,6 +53,7 @@ class FollowerTest : public config::ConfigFolder {
     strand_ = std::thread([this] { io_.run(); });
     Follower::Setup setup;
     setup.role = "node";
+    setup.sections = {"node"};
     setup.strand = io_.get_executor();
     setup.config = config_;
     setup.plugins = host_.get();
@@ -208,6 +209,37 @@ TEST_F(FollowerTest, AnEmptyOrCutFileNeverMeansDefaults) {
   save("gearbox.toml", main_with(300));
   ASSERT_TRUE(until_requests(300));
   for (const auto& config : history_) EXPECT_NE(config->node.limits.max_requests, 4096U);
+}
+
+TEST_F(FollowerTest, AValidBeginningWrittenInPlaceIsTakenForACutFileUntilItIsSavedAgain) {
+  const std::string text = main_with(100);
+  write("gearbox.toml", text);
+  ASSERT_TRUE(until_requests(100));
+  const std::string cut = text.substr(0, std::string(config::kMain).size());  // parses, and means 4,096 requests
+  write("gearbox.toml", cut);
+  EXPECT_THAT(error(), HasSubstr("only the beginning"));
+  EXPECT_EQ(taken(), 1U);
+  write("gearbox.toml", cut);
+  EXPECT_TRUE(until_requests(4096));
+}
+
+TEST_F(FollowerTest, AShorterFileThatIsRenamedIntoPlaceIsMeant) {
+  save("gearbox.toml", main_with(100));
+  ASSERT_TRUE(until_requests(100));
+  save("gearbox.toml", config::kMain);
+  EXPECT_TRUE(until_requests(4096));
+}
+
+TEST_F(FollowerTest, AFileWrittenInPiecesIsReadOnce) {
+  const std::string text = main_with(700);
+  write("gearbox.toml", "");
+  follower_->hurry();
+  std::ofstream(folder() / "gearbox.toml", std::ios::app) << text.substr(0, text.size() / 2);
+  follower_->hurry();
+  std::ofstream(folder() / "gearbox.toml", std::ios::app) << text.substr(text.size() / 2);
+  ASSERT_TRUE(until_requests(700));
+  EXPECT_EQ(taken(), 1U);
+  EXPECT_EQ(follower_->standing().error, "");
 }
 
 TEST_F(FollowerTest, AFileThatIsBeingWrittenIsReadOnceItIsWhole) {

@@ -83,8 +83,26 @@ TEST_F(SettleTest, WhatVanishedMustStayAwayForASecond) {
 TEST_F(SettleTest, DeleteAndCreateIsNeverSeenAsDeletion) {
   EXPECT_EQ(at(0, files({{"b", 1}})).what, What::wait);
   EXPECT_EQ(at(900, files({{"b", 1}})).what, What::wait);
-  EXPECT_EQ(due(at(950, new_)), 1050);
-  EXPECT_EQ(at(1050, new_).what, What::settled);
+  EXPECT_EQ(due(at(950, new_)), 1950);
+  EXPECT_EQ(at(1950, new_).what, What::settled);
+}
+
+TEST_F(SettleTest, WhatIsWrittenInPlaceMustKeepStillForASecond) {
+  Stamps half = old_;
+  half.entries["a"].size_bytes = 10;
+  Stamps whole = old_;
+  whole.entries["a"].size_bytes = 20;
+  EXPECT_EQ(due(at(0, half)), 1000);
+  EXPECT_EQ(at(300, half).what, What::wait);
+  EXPECT_EQ(due(at(600, whole)), 1600);
+  EXPECT_EQ(at(1599, whole).what, What::wait);
+  EXPECT_EQ(at(1600, whole).what, What::settled);
+}
+
+TEST_F(SettleTest, WhatWasGoneInBetweenKeepsItsSecondWhenItIsBack) {
+  EXPECT_EQ(at(0, files({{"b", 1}})).what, What::wait);
+  EXPECT_EQ(due(at(200, new_)), 1200) << "perhaps its writer is not done";
+  EXPECT_EQ(at(1200, new_).what, What::settled);
 }
 
 TEST_F(SettleTest, FreshTimeStampsAreLookedAtAgain) {
