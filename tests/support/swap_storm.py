@@ -337,18 +337,18 @@ class Storm:
             said = {role: [(row["name"], row["version"], row["state"]) for row in status[role]["plugins"]] for role in ROLES}
             raise cluster.Failed(f"{failed}\n{said}\n{json.dumps(status['node']['workers'])}") from None
 
-    def footprints(self, rounds=4):
-        """What each role holds when it rests, as it was at the last of some swaps; resident memory is the least of them:
-        an allocator gives back what was freed now in this moment, now in that. After calm_down()."""
-        least = {}
+    def footprints(self, rounds=12):
+        """What each role holds when it rests; resident memory is the least of some swaps: an allocator gives back what was
+        freed now in this moment, now in that. After calm_down(), and again at the first of the two versions."""
+        least = {role: footprint(self.site, role)["VmRSS"] for role in ROLES}
         for _ in range(rounds):
             self.drop_next()
-            self.drop_next()
             for role in ROLES:
-                held = resting_footprint(self.site, role)
-                held["VmRSS"] = min(held["VmRSS"], least.get(role, held)["VmRSS"])
-                least[role] = held
-        return least
+                least[role] = min(least[role], footprint(self.site, role)["VmRSS"])
+        held = {role: resting_footprint(self.site, role) for role in ROLES}
+        for role in ROLES:
+            held[role]["VmRSS"] = min(held[role]["VmRSS"], least[role])
+        return held
 
 
 def resting_footprint(site, role, seconds=15):

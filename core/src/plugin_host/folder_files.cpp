@@ -44,6 +44,10 @@ Outcome<Instant> FolderFiles::look(Instant now, bool first, const Load& load) {
       ++at;
       continue;
     }
+    if (!there && file.settle.last_applied().entries.empty()) {  // it was no file, and is gone: nothing has to settle
+      at = files_.erase(at);
+      continue;
+    }
     seen.writers = watch::writers_of(seen.stamps, file.settle.last_applied());
     seen.fresh = watch::is_fresh(seen.stamps, wall);
     const watch::Verdict verdict = file.settle.look(seen, now);

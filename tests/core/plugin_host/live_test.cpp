@@ -244,6 +244,13 @@ TEST_F(Live, ABadFileLeavesTheRunningBuildInPlaceAndSaysWhy) {
   EXPECT_TRUE(shows("1.0-b"));
 }
 
+TEST_F(Live, WhatIsNoFileIsListedAsLongAsItIsThere) {
+  fs::create_directory(paths_.dropped / "dir.so");
+  ASSERT_TRUE(until([&] { return !listed("refused").reason.empty(); }));
+  fs::remove(paths_.dropped / "dir.so");
+  EXPECT_TRUE(until([&] { return host_->list().empty(); }));
+}
+
 TEST_F(Live, DeletionFallsBackToWhatIsShipped) {
   ship_moody("a");
   ASSERT_TRUE(shows("1.0-a"));
