@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -104,7 +105,34 @@ fs::path absolute_path(const fs::path& path) {
   return fs::absolute(path).lexically_normal();
 }
 
+/// "3.11.2"; empty when it cannot be told.
+std::string version_of(const fs::path& python) {
+  const std::string version = version_from_venv(python);
+  return version.empty() ? version_from_running(python) : version;
+}
+
+bool is_ours(const std::string& version) {
+  return version == kOurVersion || version.starts_with(kOurVersion + ".");
+}
+
 }  // namespace
+
+void hand_over_to_other_version(const Environment& environment, char** argv) {
+  const fs::path python = absolute_path(environment.python);
+  if (::access(python.c_str(), X_OK) != 0) return;  // check_environment() says so
+  const std::string version = version_of(python);
+  if (version.empty() || is_ours(version)) return;
+  std::error_code failed;
+  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
+  if (failed) return;
+  const std::string short_version = version.substr(0, version.find('.', version.find('.') + 1));
+  if (short_version.find_first_not_of("0123456789.") != std::string::npos) return;  // part of a path now
+  const fs::path other = self.parent_path() / ("worker_shim-" + short_version);
+  // One that bears a wrong name would start itself for ever.
+  if (!fs::exists(other, failed) || fs::equivalent(other, self, failed)) return;
+  ::execv(other.c_str(), argv);
+  std::fprintf(stderr, "worker_shim: %s does not start: %s\n", other.c_str(), std::strerror(errno));
+}
 
 Outcome<void> check_environment(const Environment& environment) {
   const fs::path python = absolute_path(environment.python);
@@ -113,13 +141,12 @@ Outcome<void> check_environment(const Environment& environment) {
                                       std::strerror(errno) + " (make it with scripts/make-env " + environment.name +
                                       " " + python.parent_path().parent_path().string() + ")"};
   }
-  std::string version = version_from_venv(python);
-  if (version.empty()) version = version_from_running(python);
+  const std::string version = version_of(python);
   if (version.empty()) {
     return Error{Errc::not_found,
                  "environment '" + environment.name + "': " + python.string() + " is no working Python"};
   }
-  if (version != kOurVersion && !version.starts_with(kOurVersion + ".")) {
+  if (!is_ours(version)) {
     return Error{Errc::unsupported_version, "environment '" + environment.name + "' has Python " + version +
                                                 ", this worker_shim is built for " + kOurVersion +
                                                 " (scripts/build-shim builds one for another interpreter)"};

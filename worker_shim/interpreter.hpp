@@ -19,6 +19,11 @@ struct Environment {
 /// program is built for? Errors: not_found, unsupported_version; both say what to do.
 Outcome<void> check_environment(const Environment& environment);
 
+/// An executable embeds one interpreter: for an environment of another Python version X.Y, `worker_shim-X.Y` beside
+/// this one (scripts/build-shim makes it) takes this process over, with the same arguments. Returns when there is none,
+/// or none is needed. Before any thread is started: exec would leave their signal masks behind.
+void hand_over_to_other_version(const Environment& environment, char** argv);
+
 /// OMP_NUM_THREADS and its kin: numeric libraries read them once, when they are loaded. Before start_python().
 void set_thread_limits(std::uint32_t threads);
 

@@ -75,5 +75,7 @@ ExitCode run(const Options& options) {
 int main(int argc, char** argv) {
   const auto parsed = gearbox::shim::parse_options(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
-  gearbox::shim::leave(gearbox::shim::run(std::get<gearbox::shim::Options>(parsed)));
+  const auto& options = std::get<gearbox::shim::Options>(parsed);
+  gearbox::shim::hand_over_to_other_version({options.env, options.python}, argv);
+  gearbox::shim::leave(gearbox::shim::run(options));
 }

@@ -202,6 +202,7 @@ class Storm:
         self.aborts = (site.build / "swap_plugins/bad/aborts.so").read_bytes()
         self.turn = 0
         self.dropped = 0
+        self.thrown = 0
         self.settings = {"max_requests": 4096, "queue_limit": 64, "workers": 2}
         self.methods = [write_by_rename, write_in_place, self._swap_link, delete_and_create]
         self.edits = itertools.cycle([self._edit_limit, self._edit_workers, self._edit_option, self._bad_config, self._edit_tasks,
@@ -242,7 +243,8 @@ class Storm:
         kinds = [("junk.so", b"this is no library\n"), ("half.so", good[:len(good) // 2]), ("short.so", good[:-1]),
                  ("aborts.so", self.aborts), ("empty.so", b""), ("codec_zstd.so~", good), ("upload.so.part", good[:1000]),
                  ("codec_zstd.so", good[:len(good) // 3])]
-        name, data = kinds[self.turn % len(kinds)]
+        name, data = kinds[self.thrown % len(kinds)]
+        self.thrown += 1
         for other, _ in kinds[:7]:
             if other != name:
                 (self.drop / other).unlink(missing_ok=True)

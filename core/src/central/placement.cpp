@@ -36,12 +36,13 @@ Share share_of(const wire::NodeReport& report, std::string_view model) {
   return share;
 }
 
-plugin::CandidateView view_of(const NodeState& node, const wire::TaskReport& task) {
+/// `offered`: devices that were sent there since its last report.
+plugin::CandidateView view_of(const NodeState& node, const wire::TaskReport& task, std::uint32_t offered) {
   plugin::CandidateView view{};
   view.id = node.id;
-  view.queued = node.report.queued > std::numeric_limits<std::uint32_t>::max() - node.offered
+  view.queued = node.report.queued > std::numeric_limits<std::uint32_t>::max() - offered
                     ? std::numeric_limits<std::uint32_t>::max()
-                    : node.report.queued + node.offered;
+                    : node.report.queued + offered;
   view.running = node.report.running;
   std::uint32_t scarcest = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t p95_us = 0;
@@ -86,6 +87,7 @@ Placement::Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::s
 Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view task, const User& user, Instant now) {
   BOOST_OUTCOME_TRY(check_name("task", task));
   std::vector<plugin::CandidateView> candidates;
+  std::vector<plugin::CandidateView> as_reported;
   std::vector<std::pair<const NodeState*, const wire::TaskReport*>> knowing;
   std::set<std::string> known = configured_tasks_;
   for (const auto& [key, node] : registry.nodes()) {
@@ -93,7 +95,9 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
     const wire::TaskReport* entry = task_of(node, task);
     if (entry == nullptr) continue;
     knowing.emplace_back(&node, entry);
-    if (entry->ready && registry.alive(node, now) && !node.report.draining) candidates.push_back(view_of(node, *entry));
+    if (!entry->ready || !registry.alive(node, now) || node.report.draining) continue;
+    candidates.push_back(view_of(node, *entry, node.offered));
+    as_reported.push_back(view_of(node, *entry, 0));
   }
   const std::string quoted = "'" + std::string(task) + "'";
 
@@ -121,11 +125,18 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
     return Error{Errc::no_node, escaped(detail, 1024)};
   }
 
-  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  const auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
+  std::sort(candidates.begin(), candidates.end(), by_id);
+  std::sort(as_reported.begin(), as_reported.end(), by_id);
   plugin::RequestView request{};
   request.task = task;
   request.tenant = user.tenant;
-  BOOST_OUTCOME_TRY(const plugin::CandidateId chosen, pick(request, candidates, now));
+  Outcome<plugin::CandidateId> picked = pick(request, candidates, now);
+  // Whom central has sent there may be done by now: that guess turns nobody away. The node itself knows when it is
+  // full.
+  if (!picked && picked.error().code == Errc::overloaded) picked = pick(request, as_reported, now);
+  if (!picked) return picked.error();
+  const plugin::CandidateId chosen = picked.value();
   for (const auto& [node, entry] : knowing) {
     if (node->id != chosen) continue;
     registry.offered(chosen);

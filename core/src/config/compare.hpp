@@ -28,8 +28,8 @@ bool needs_restart(std::string_view key);
 /// such key; empty when there is none. Escaped: fit for a log line.
 std::string restart_fault(const std::vector<Change>& changes);
 
-/// The same for a log, one line each, escaped: "node.listen: tcp://a:1 -> tcp://a:2"; an environment, worker table, task
-/// or model that comes or goes is one line, "model echo@2: added". `sections`: of these ("node", "model") only.
+/// The same for a log, one line each, escaped: "node.listen: tcp://a:1 -> tcp://a:2"; an environment, worker table,
+/// task or model that comes or goes is one line, "model echo@2: added". `sections`: of these ("node", "model") only.
 std::vector<std::string> lines_of(const Config& before, const Config& after,
                                   const std::vector<std::string_view>& sections);
 

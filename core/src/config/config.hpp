@@ -104,8 +104,8 @@ struct TaskConfig {  // tasks/NAME.toml
 
 using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
 
-struct PluginsConfig {                                                // [plugins]
-  std::filesystem::path folder;                                       // default: plugins/ in the config folder
+struct PluginsConfig {                  // [plugins]
+  std::filesystem::path folder;         // default: plugins/ in the config folder
   std::vector<PublicKey> trusted_keys;  // trusted_keys: set, each dropped library needs a signature by one of them
   std::uint32_t fault_limit = 10;       // throws, overruns and invalid answers within a minute; then the last good
                                         // build is put back

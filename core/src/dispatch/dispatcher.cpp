@@ -98,11 +98,18 @@ void Dispatcher::pump() {
   pumping_ = false;
   // Models come and go; their queues must not pile up.
   if (queues_.size() > kSpareQueues) std::erase_if(queues_, [](const auto& queue) { return queue.second.empty(); });
+  if (resolved_at_.size() > kSpareQueues) resolved_at_.clear();
 }
 
 void Dispatcher::pump_model(std::list<JobId>& queue) {
   if (queue.empty()) return;
-  if (pool_.service(*jobs_.at(queue.front()).job.record) != Service::ready) resolve_again(queue);
+  const model::Record& record = *jobs_.at(queue.front()).job.record;
+  if (pool_.service(record) != Service::ready) {
+    // A long queue that waits for a model to load is not walked for each answer of all the others.
+    const std::uint64_t generation = pool_.generation();
+    std::uint64_t& seen = resolved_at_[key_of(record)];
+    if (std::exchange(seen, generation) != generation) resolve_again(queue);
+  }
   while (!queue.empty()) {
     const JobId id = queue.front();
     Waiting& waiting = jobs_.at(id);

@@ -104,6 +104,7 @@ class Dispatcher {
   JobId next_id_ = 1;
   std::unordered_map<JobId, Waiting> jobs_;
   std::map<ModelKey, std::list<JobId>> queues_;
+  std::map<ModelKey, std::uint64_t> resolved_at_;  // the pool's generation when a queue was resolved again
   std::map<WorkerId, JobId> alone_;  // workers that run a call which a worker died of: they get no other meanwhile
   std::uint64_t retries_ = 0;
   std::uint64_t quarantined_ = 0;

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 4 << 20;
+constexpr seconds kLongWait{10};  // then people are told
 
 bool is_config_file(const std::string& name) {
   return name.front() != '.' && fs::path(name).extension() == ".toml";
@@ -32,21 +33,26 @@ ConfigFolder::Texts ConfigFolder::texts_of(const watch::Stamps& stamps) {
   for (const auto& [path, stamp] : stamps.entries) {
     if (path.extension() != ".toml" || !S_ISREG(stamp.mode)) continue;
     auto content = toml::read_file(path, kMaxTextBytes);
-    if (content) texts.emplace(path, Text{std::move(content).value(), stamp.device, stamp.inode});
+    if (content) texts.emplace(path, Text{std::move(content).value(), stamp});
   }
   return texts;
 }
 
-/// A file that was written in place and holds just the beginning of what it held before: its writer died, or the disk is
-/// full, or it is a moment before the rest comes. It may well parse, and mean defaults for all that is missing.
+/// A file that was written in place and holds just the beginning of what it held before: its writer died, or the disk
+/// is full, or it is a moment before the rest comes. It may well parse, and mean defaults for all that is missing.
 std::string ConfigFolder::cut_file(const Texts& now) const {
   for (const auto& [path, text] : now) {
     const auto before = good_.find(path);
-    if (before == good_.end() || before->second.inode != text.inode || before->second.device != text.device) continue;
+    if (before == good_.end()) continue;
+    const watch::Stamp& was = before->second.stamp;
+    if (was.inode != text.stamp.inode || was.device != text.stamp.device) continue;
     const std::string& old = before->second.content;
     if (text.content.size() >= old.size() || !std::string_view(old).starts_with(text.content)) continue;
     const auto again = cut_.find(path);
-    if (again != cut_.end() && again->second.content == text.content) continue;
+    // Saved once more with the same content: it is meant so.
+    const bool meant =
+        again != cut_.end() && again->second.content == text.content && again->second.stamp != text.stamp;
+    if (meant) continue;
     return path.string();
   }
   return {};
@@ -61,7 +67,8 @@ watch::Stamps ConfigFolder::stamps() const {
     return is_config_file(name) || (name.front() != '.' && fs::path(name).extension() == ".py") ||
            code_files_.contains(name);
   };
-  return watch::stamps_of({watch::Folder{folder_, 0, is_config_file}, watch::Folder{folder_ / "tasks", 0, is_config_file},
+  return watch::stamps_of({watch::Folder{folder_, 0, is_config_file},
+                           watch::Folder{folder_ / "tasks", 0, is_config_file},
                            watch::Folder{folder_ / "models", 1, is_model_file}});
 }
 
@@ -72,7 +79,12 @@ ConfigFolder::Seen ConfigFolder::look(Instant now) {
   look.writers = watch::writers_of(look.stamps, settle_.last_applied());
   look.fresh = watch::is_fresh(look.stamps, std::chrono::system_clock::now());
   const watch::Verdict verdict = settle_.look(look, now);
+  if (look.writers != watch::Writers::some) writers_since_.reset();
   if (verdict.what == watch::Verdict::What::unchanged) return seen;
+  if (look.writers == watch::Writers::some) {
+    if (!writers_since_) writers_since_ = now;
+    if (now - *writers_since_ > kLongWait) seen.waits_for = "a changed file is open for writing in some program";
+  }
   seen.what = Seen::What::wait;
   seen.look_again = verdict.look_again;
   if (verdict.what == watch::Verdict::What::wait) return seen;
@@ -91,9 +103,10 @@ ConfigFolder::Seen ConfigFolder::look(Instant now) {
   seen.what = Seen::What::read;
   if (!seen.config) return seen;
   if (const std::string cut = cut_file(texts); !cut.empty()) {
-    seen.config = Error{Errc::bad_config, cut + ": holds only the beginning of what it held before, written in place: a "
+    seen.config = Error{Errc::bad_config, cut +
+                                              ": holds only the beginning of what it held before, written in place: a "
                                               "write that did not finish? Save it again if it is meant so"};
-    cut_ = std::move(texts);
+    cut_.insert_or_assign(cut, std::move(texts.at(cut)));
     return seen;
   }
   know(*seen.config.value());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ class ConfigFolder {
     enum class What { nothing, wait, read } what = What::nothing;
     Instant look_again = Instant::max();
     Outcome<config::Snapshot> config = Error{};  // when read: the snapshot, or all faults
+    std::string waits_for;                       // what has held a change up for long; empty: nothing
   };
   /// `read` only when the files differ from those read last, have settled, and kept still while they were read.
   Seen look(Instant now);
@@ -34,7 +36,7 @@ class ConfigFolder {
   /// A text as it was read, and where it lay.
   struct Text {
     std::string content;
-    std::uint64_t device = 0, inode = 0;
+    watch::Stamp stamp;
   };
   using Texts = std::map<std::filesystem::path, Text>;
   watch::Stamps stamps() const;
@@ -48,6 +50,7 @@ class ConfigFolder {
   Texts good_;  // of the files that were valid last
   Texts cut_;   // that were refused as cut: the same again is meant
   bool told_too_many_ = false;
+  std::optional<Instant> writers_since_;  // somebody has a changed file open for writing
   watch::Settle settle_;
 };
 

@@ -117,7 +117,7 @@ void Follower::State::log_changes(const config::Config& before, const config::Co
 Outcome<void> Follower::State::take_over(const config::Snapshot& wanted, Instant& look_again) {
   const std::string fault = config::restart_fault(config::compare(*config, *wanted));
   if (!fault.empty()) return Error{Errc::bad_config, fault};
-  BOOST_OUTCOME_TRY(const auto look, setup.plugins->look(wanted->plugins, setup.needs(*wanted)));
+  BOOST_OUTCOME_TRY(const auto look, setup.plugins->look(wanted->plugins, setup.needs(*wanted), wanted != config));
   look_again = std::min(look_again, look.look_again);
   if (wanted == config && look.table == setup.plugins->table()) return done();
   Update update{wanted, look.table};
@@ -137,6 +137,7 @@ Instant Follower::State::look() {
   Instant look_again = Instant::max();
   ConfigFolder::Seen seen = folder.look(Clock::now());
   look_again = std::min(look_again, seen.look_again);
+  if (!seen.waits_for.empty()) refuse("waits: " + seen.waits_for);
   if (seen.what == ConfigFolder::Seen::What::read) {
     next.reset();
     if (!seen.config) {
@@ -203,6 +204,7 @@ Follower::~Follower() {
     handing = std::move(state_->handing);
   }
   state_->watcher->stop();
+  state_->setup.plugins->interrupt();
   if (handing) {
     // Destroyed on the strand, which therefore runs nothing else now: either it has run, or it never will.
     const std::lock_guard held(handing->mutex);

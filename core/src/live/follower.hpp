@@ -31,10 +31,10 @@ struct Update {
 class Follower {
  public:
   struct Setup {
-    std::string role;  // "node": for logs
+    std::string role;                        // "node": for logs
     std::vector<std::string_view> sections;  // whose settings concern this role: the others' it does not log
     boost::asio::any_io_executor strand;
-    config::Snapshot config;                    // in force now
+    config::Snapshot config;                     // in force now
     plugin_host::PluginHost* plugins = nullptr;  // outlives this; only this thread looks at it from here on
     std::function<plugin_host::Needs(const config::Config&)> needs;
     /// On the follower's thread: makes what the role needs of `update`. What it returns is run on the strand and cannot

@@ -20,8 +20,8 @@ plugin_host::Needs needs_of(const config::Config& config) {
   return needs;
 }
 
-Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& config,
-                                                         const plugin_host::Table& table, const Instances* last) {
+Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& config, const plugin_host::Table& table,
+                                                         const Instances* last) {
   auto made = std::make_shared<Instances>();
   const std::string& wanted = config.node.balancer;
   made->balancer_name = table.balancer_or_stand_in(wanted);

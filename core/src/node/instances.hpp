@@ -27,7 +27,7 @@ plugin_host::Needs needs_of(const config::Config& config);
 
 /// All that `config` asks for, of `table`; objects of the same edition are taken from `last` (may be null).
 /// Errors: bad_plugin: a name that is not there, with the key that names it; what cannot be made.
-Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& config,
-                                                         const plugin_host::Table& table, const Instances* last);
+Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& config, const plugin_host::Table& table,
+                                                         const Instances* last);
 
 }  // namespace gearbox::node

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -32,7 +34,7 @@ struct Pipe {
 };
 
 Error cannot(const std::string& what, int number) {
-  return Error{Errc::bad_plugin, "could not be checked: " + what + ": " + std::generic_category().message(number)};
+  return Error{Errc::io_error, "could not be checked: " + what + ": " + std::generic_category().message(number)};
 }
 
 /// Starts the checker in a process group of its own, with 0 = /dev/null, 1 = the pipe, 2 = ours, and nothing else.
@@ -64,14 +66,22 @@ Outcome<pid_t> start(const std::filesystem::path& file, const std::filesystem::p
   return child;
 }
 
+/// For how long to wait at once: up to the deadline, in steps while somebody may stop it.
+int patience(Instant deadline, const std::atomic<bool>* stop) {
+  constexpr milliseconds kStep{50};
+  auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+  if (stop != nullptr) left = stop->load(std::memory_order_relaxed) ? milliseconds{0} : std::min(left, kStep);
+  return static_cast<int>(std::max(left, milliseconds{0}).count());
+}
+
 /// All that comes until the other end is closed. Nothing more than kCheckOutputBytes is kept. False at the deadline.
-bool read_answer(int from, Instant deadline, std::string& answer) {
+bool read_answer(int from, Instant deadline, const std::atomic<bool>* stop, std::string& answer) {
   char block[4096];
   for (;;) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return false;
+    const int left = patience(deadline, stop);
+    if (left <= 0) return false;
     pollfd waiting{from, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(left.count()));
+    const int ready = ::poll(&waiting, 1, left);
     if (ready <= 0) continue;
     const ssize_t got = ::read(from, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
@@ -82,15 +92,15 @@ bool read_answer(int from, Instant deadline, std::string& answer) {
 }
 
 /// True when the child has ended (it may close its stdout and hang on); waits through a pidfd, without reaping.
-bool wait_ended(pid_t child, Instant deadline) {
+bool wait_ended(pid_t child, Instant deadline, const std::atomic<bool>* stop) {
   const int handle = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
   if (handle < 0) return errno == ESRCH;
   bool ended = false;
   while (!ended) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) break;
+    const int left = patience(deadline, stop);
+    if (left <= 0) break;
     pollfd waiting{handle, POLLIN, 0};
-    ended = ::poll(&waiting, 1, static_cast<int>(left.count())) > 0;
+    ended = ::poll(&waiting, 1, left) > 0;
   }
   ::close(handle);
   return ended;
@@ -112,20 +122,23 @@ std::string how_it_ended(int status) {
 
 }  // namespace
 
-Outcome<PluginInfo> check_in_child(const std::filesystem::path& file, const std::filesystem::path& checker) {
+Outcome<PluginInfo> check_in_child(const std::filesystem::path& file, const std::filesystem::path& checker,
+                                   const std::atomic<bool>* stop) {
   Pipe pipe;
   if (::pipe2(pipe.ends, O_CLOEXEC) != 0) return cannot("pipe", errno);
   BOOST_OUTCOME_TRY(const pid_t child, start(file, checker, pipe.ends[1]));
   pipe.close_end(1);
   const Instant deadline = after(Clock::now(), kCheckWall);
   std::string answer;
-  const bool in_time = read_answer(pipe.ends[0], deadline, answer) && wait_ended(child, deadline);
+  const bool in_time = read_answer(pipe.ends[0], deadline, stop, answer) && wait_ended(child, deadline, stop);
   ::kill(-child, SIGKILL);  // not reaped yet, so the group's number is still its own; also what it has started
   int status = 0;
   pid_t reaped = -1;
   do {
     reaped = ::waitpid(child, &status, 0);
   } while (reaped < 0 && errno == EINTR);
+  if (!in_time && stop != nullptr && stop->load(std::memory_order_relaxed))
+    return Error{Errc::io_error, "could not be checked: the broker is stopping"};
   if (!in_time) {
     return Error{Errc::bad_plugin,
                  "hangs: its check took longer than " + std::to_string(kCheckWall.count() / 1000) + " s"};

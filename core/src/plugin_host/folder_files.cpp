@@ -15,6 +15,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr milliseconds kFirstRetry{1'000};
+constexpr milliseconds kLongestRetry{60'000};
+
 /// The stamps of a library and of what lies beside it.
 watch::Stamps part_of(const watch::Stamps& folder, const fs::path& library) {
   watch::Stamps part;
@@ -53,6 +56,8 @@ Outcome<Instant> FolderFiles::look(Instant now, bool first, const Load& load) {
     const watch::Verdict verdict = file.settle.look(seen, now);
     if (verdict.what == watch::Verdict::What::wait) look_again = std::min(look_again, verdict.look_again);
     if (verdict.what != watch::Verdict::What::settled) {
+      if (file.retry_at <= now) take(file, load);
+      look_again = std::min(look_again, file.retry_at);
       ++at;
       continue;
     }
@@ -76,10 +81,16 @@ void FolderFiles::again(const std::function<bool(const File&)>& wanted, const Lo
 void FolderFiles::take(File& file, const Load& load) const {
   PluginInfo told;
   Outcome<BuildPtr> loaded = load(file.path, told);
+  file.retry_at = Instant::max();
   if (loaded) {
+    file.retry_pause = milliseconds{0};
     file.good = std::move(loaded).value();
     file.bad.reset();
     return;
+  }
+  if (told.may_pass) {
+    file.retry_pause = std::clamp(file.retry_pause * 2, kFirstRetry, kLongestRetry);
+    file.retry_at = after(Clock::now(), file.retry_pause);
   }
   const bool known = file.bad && file.bad->checksum == told.checksum && file.bad->reason == told.reason;
   if (!known) {

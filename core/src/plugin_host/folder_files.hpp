@@ -19,9 +19,11 @@ class FolderFiles {
 
   struct File {
     std::filesystem::path path;
-    watch::Settle settle;
+    watch::Settle settle{milliseconds(1000), watch::kStill};  // a library that is not whole is noticed
     BuildPtr good;                  // the last one from this path that was good; stays when a bad file takes its place
     std::optional<PluginInfo> bad;  // why what lies there now does not serve
+    Instant retry_at = Instant::max();  // of what may pass by itself
+    milliseconds retry_pause{0};
   };
   using Load = std::function<Outcome<BuildPtr>(const std::filesystem::path& file, PluginInfo& told)>;
 

@@ -28,9 +28,8 @@ class Call {
     const Instant now = Clock::now();
     library_.health().called(now - begun_);
     if (now - begun_ <= budget) return;
-    library_.health().fault(std::string(function_) + "() took " +
-                                std::to_string(elapsed(begun_, now).count() / 1000) + " ms",
-                            now);
+    library_.health().fault(
+        std::string(function_) + "() took " + std::to_string(elapsed(begun_, now).count() / 1000) + " ms", now);
   }
   Error fault(Errc code, const std::string& what) {
     library_.health().fault(std::string(function_) + "() " + what, Clock::now());
@@ -93,17 +92,15 @@ class GuardedBalancer final : public plugin::Balancer {
   Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
                                     std::span<const plugin::CandidateView> candidates, Instant now) override {
     Call call(*held_.library, "pick");
-    auto picked =
-        without_throw(call, Errc::plugin_fault, [&] { return held_.object->pick(request, candidates, now); });
+    auto picked = without_throw(call, Errc::plugin_fault, [&] { return held_.object->pick(request, candidates, now); });
     call.ended(held_.budget());
     if (!picked) return picked;
     const bool offered = std::any_of(candidates.begin(), candidates.end(), [&](const plugin::CandidateView& candidate) {
       return candidate.id == picked.value();
     });
     if (offered) return picked;
-    return call.fault(
-        Errc::plugin_fault,
-        "picked " + std::to_string(static_cast<std::uint32_t>(picked.value())) + ", which is no candidate");
+    return call.fault(Errc::plugin_fault, "picked " + std::to_string(static_cast<std::uint32_t>(picked.value())) +
+                                              ", which is no candidate");
   }
 
  private:
@@ -130,15 +127,13 @@ class GuardedCodec final : public plugin::Codec {
 
   Outcome<std::size_t> encode(const plugin::TileView& tile, ByteView in, ByteSpan out) override {
     Call call(*held_.library, "encode");
-    return inside(call, out, Errc::plugin_fault, without_throw(call, Errc::plugin_fault, [&] {
-                    return held_.object->encode(tile, in, out);
-                  }));
+    return inside(call, out, Errc::plugin_fault,
+                  without_throw(call, Errc::plugin_fault, [&] { return held_.object->encode(tile, in, out); }));
   }
   Outcome<std::size_t> decode(const plugin::TileView& tile, ByteView in, ByteSpan out) override {
     Call call(*held_.library, "decode");
-    return inside(call, out, Errc::corrupt_data, without_throw(call, Errc::corrupt_data, [&] {
-                    return held_.object->decode(tile, in, out);
-                  }));
+    return inside(call, out, Errc::corrupt_data,
+                  without_throw(call, Errc::corrupt_data, [&] { return held_.object->decode(tile, in, out); }));
   }
 
  private:

@@ -41,8 +41,7 @@ Outcome<std::shared_ptr<Library>> Library::open(const std::filesystem::path& fil
                                        setting.copy ? setting.copy->checksum() : std::string());
   const Instant now = Clock::now();
   const std::shared_ptr<CallRecord> record = setting.record;
-  const CallRecord::Mark mark(*record, label, "load", now,
-                              now + setting.rules->hang.load(std::memory_order_relaxed));
+  const CallRecord::Mark mark(*record, label, "load", now, now + setting.rules->hang.load(std::memory_order_relaxed));
   // RTLD_LOCAL: two plugins may define the same names. RTLD_NOW: a missing symbol is found here, not in a call.
   try {
     boost::dll::fs::error_code error;

@@ -1,7 +1,5 @@
 #include "plugin_host/loader.hpp"
 
-#include <system_error>
-
 #include "gearbox/base/text.hpp"
 #include "gearbox/toml/document.hpp"
 #include "plugin_host/check_child.hpp"
@@ -51,15 +49,14 @@ Outcome<void> check_numbers(const Manifest& manifest, const std::string& kind) {
 
 }  // namespace
 
-Outcome<std::shared_ptr<Library>> Loader::library_of(PrivateCopy copy, const Manifest& manifest,
-                                                     PluginInfo& told) {
+Outcome<std::shared_ptr<Library>> Loader::library_of(PrivateCopy copy, const Manifest& manifest, PluginInfo& told) {
   std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
   if (auto there = open_[copy.checksum()].lock()) {
     BOOST_OUTCOME_TRY(check_numbers(manifest, there->info().kind));
     there->health().forgive();  // whoever comes back begins anew
     return there;
   }
-  BOOST_OUTCOME_TRY(PluginInfo checked, check_in_child(copy.path(), paths_.checker));
+  BOOST_OUTCOME_TRY(PluginInfo checked, check_in_child(copy.path(), paths_.checker, &stop_));
   told.name = checked.name;
   told.kind = checked.kind;
   told.version = checked.version;
@@ -78,7 +75,7 @@ Outcome<std::shared_ptr<Library>> Loader::library_of(PrivateCopy copy, const Man
 }
 
 Outcome<BuildPtr> Loader::finish(PrivateCopy copy, const Manifest& manifest, const config::PluginsConfig& config,
-                                 PluginInfo& told) {
+                                 Options demand, PluginInfo& told) {
   auto build = std::make_shared<LoadedBuild>();
   BOOST_OUTCOME_TRY(build->library, library_of(std::move(copy), manifest, told));
   build->info = build->library->info();
@@ -88,10 +85,19 @@ Outcome<BuildPtr> Loader::finish(PrivateCopy copy, const Manifest& manifest, con
   told.summary = build->info.summary;
   build->options = manifest.options;
   const auto given = config.options.find(build->info.name);
-  auto options = OptionValues::make(
-      build->info.options, merged(build->options, given == config.options.end() ? Given() : given->second));
-  if (!options && starting_) options = OptionValues::make(build->info.options, {});
-  if (!options) return Error{Errc::bad_plugin, "its options do not fit: " + options.error().detail};
+  const Given wanted = merged(build->options, given == config.options.end() ? Given() : given->second);
+  auto options = OptionValues::make(build->info.options, wanted);
+  if (const auto own = OptionValues::make(build->info.options, build->options); !own) {
+    return Error{Errc::bad_plugin, "the options in its manifest do not fit: " + own.error().detail};
+  }
+  if (!options && (starting_ || demand == Options::may_fit)) {
+    std::vector<std::string> left_out;
+    options = OptionValues::make(build->info.options, OptionValues::fitting(build->info.options, wanted, left_out));
+  }
+  if (!options) {
+    told.by_options = true;
+    return Error{Errc::bad_plugin, "its options do not fit: " + options.error().detail};
+  }
   BOOST_OUTCOME_TRY(build->scheme, try_out(build->library, options.value()));
   build->info.file = told.file;
   build->info.shipped = told.shipped;
@@ -123,18 +129,18 @@ Outcome<BuildPtr> Loader::load(const fs::path& file, const config::PluginsConfig
       if (!config.trusted_keys.empty()) {
         BOOST_OUTCOME_TRY(check_signature(file, view_of(content.value()), config.trusted_keys));
         // Kept with the copy: a build that is put back later must be vouched for as well.
-        std::error_code error;
-        fs::copy_file(signature_of(file), signature_of(copy.path()), fs::copy_options::overwrite_existing, error);
-        if (error) return Error{Errc::io_error, signature_of(copy.path()).string() + ": " + error.message()};
+        BOOST_OUTCOME_TRY(keep_signature(file, copy.path()));
       }
       Manifest sum;
       sum.sha256 = manifest.sha256;
       BOOST_OUTCOME_TRY(check_manifest(sum, view_of(content.value()), {}, 0));
     }
-    return finish(std::move(copy), manifest, config, told);
+    return finish(std::move(copy), manifest, config, Options::must_fit, told);
   };
   Outcome<BuildPtr> loaded = load();
-  if (!loaded) told.reason = escaped(loaded.error().detail, 512);
+  if (loaded) return loaded;
+  told.reason = escaped(loaded.error().detail, 512);
+  told.may_pass = loaded.error().code == Errc::no_space || loaded.error().code == Errc::io_error;
   return loaded;
 }
 
@@ -148,7 +154,7 @@ Outcome<BuildPtr> Loader::reload(const Build& build, const config::PluginsConfig
   PluginInfo told;
   told.checksum = build.checksum;
   told.file = copy.path();
-  return finish(std::move(copy), {}, config, told);
+  return finish(std::move(copy), {}, config, Options::may_fit, told);
 }
 
 }  // namespace gearbox::plugin_host

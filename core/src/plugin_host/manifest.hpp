@@ -42,6 +42,9 @@ std::filesystem::path signature_of(const std::filesystem::path& library);  // NA
 /// who is trusted.
 Outcome<void> check_signature(const std::filesystem::path& library, ByteView content,
                               const std::vector<PublicKey>& trusted);
+/// Puts the signature of `library` beside its private copy, for later: a build that is put back must be vouched for as
+/// well. Errors: io_error, no_space.
+Outcome<void> keep_signature(const std::filesystem::path& library, const std::filesystem::path& copy);
 /// Writes NAME.so.sig beside `library` (beside and renamed into place). Errors: bad_plugin when the library cannot be
 /// read; io_error.
 Outcome<void> sign_plugin(const std::filesystem::path& library, const link::SigningKeys& keys);

@@ -93,6 +93,19 @@ Outcome<OptionValues> OptionValues::make(const std::vector<OptionInfo>& declared
   return values;
 }
 
+Given OptionValues::fitting(const std::vector<OptionInfo>& declared, const Given& given,
+                            std::vector<std::string>& left_out) {
+  Given fits;
+  for (const auto& [key, value] : given) {
+    if (make(declared, Given{{key, value}})) {
+      fits.emplace(key, value);
+    } else {
+      left_out.push_back(key);
+    }
+  }
+  return fits;
+}
+
 template <class T>
 Outcome<T> OptionValues::get(std::string_view key, std::string_view type) const {
   const auto found = values_.find(key);

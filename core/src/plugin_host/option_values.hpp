@@ -19,6 +19,9 @@ class OptionValues final : public plugin::Options {
   /// Errors: bad_config; the detail has one line "KEY: what" for each fault, unknown keys included.
   static Outcome<OptionValues> make(const std::vector<OptionInfo>& declared, const Given& given);
 
+  /// Those of `given` that the plugin has and takes; the others' names go into `left_out`.
+  static Given fitting(const std::vector<OptionInfo>& declared, const Given& given, std::vector<std::string>& left_out);
+
   Outcome<std::int64_t> integer(std::string_view key) const override;
   Outcome<double> number(std::string_view key) const override;
   Outcome<bool> boolean(std::string_view key) const override;

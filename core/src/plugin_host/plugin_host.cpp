@@ -58,7 +58,9 @@ struct PluginHost::State {
   watch::Stamp book_stamp;
   bool book_known = false;
   std::uint64_t last_edition = 0;
-  std::map<std::string, std::string> told;  // what was logged last, by what it is about
+  std::map<std::string, Given> options_seen;  // [plugins.NAME] at the last look
+  std::set<std::string> not_reloaded;         // checksums of old builds that could not be put back
+  std::map<std::string, std::string> told;    // what was logged last, by what it is about
 
   mutable std::mutex mutex;  // of what follows
   TablePtr table = std::make_shared<const Table>();
@@ -77,44 +79,57 @@ struct PluginHost::State {
   Outcome<Instant> look_at_files(Instant now, bool first, const config::PluginsConfig& config);
   bool read_book_if_changed();
   void bar_what_fails();
-  Outcome<TablePtr> next_table(const config::PluginsConfig& config, const Needs& needs);
-  Outcome<void> check_options(const config::PluginsConfig& config, const Resolved& resolved) const;
-  void tell_once(const std::string& about, const std::string& line);
+  Outcome<TablePtr> next_table(const config::PluginsConfig& config, const Needs& needs, bool is_new);
+  Outcome<void> judge(const config::PluginsConfig& config, const Resolved& resolved) const;
+  Given options_for(const PluginKey& key, const LoadedBuild& build, const config::PluginsConfig& config);
+  bool stands_in(const PluginKey& key, const Chosen& chosen) const;
+  /// Logs `line` unless the last one about the same thing had the same `mark` (empty: the line itself).
+  void tell_once(const std::string& about, const std::string& line, const std::string& mark = {});
   void log_changes(const Table& before, const Table& after);
   void note(const Table& table);
 };
 
-void PluginHost::State::tell_once(const std::string& about, const std::string& line) {
+void PluginHost::State::tell_once(const std::string& about, const std::string& line, const std::string& mark) {
+  constexpr std::size_t kMostTold = 1024;
+  if (told.size() > kMostTold) told.clear();
   std::string& last = told[about];
-  if (last == line) return;
-  last = line;
+  const std::string& now = mark.empty() ? line : mark;
+  if (last == now) return;
+  last = now;
   if (!line.empty()) spdlog::warn("{}", line);
 }
 
 Outcome<Instant> PluginHost::State::look_at_files(Instant now, bool first, const config::PluginsConfig& config) {
   const bool book_changed = read_book_if_changed();
+  const bool other_options = config.options != options_seen;
   Instant look_again = Instant::max();
   for (FolderFiles* folder : {&shipped, &dropped}) {
     const auto load = [&](const fs::path& file, PluginInfo& info) {
       return loader->load(file, config, book, folder->shipped(), info);
     };
-    BOOST_OUTCOME_TRY(const Instant again, folder->look(now, first, load));
-    look_again = std::min(look_again, again);
-    if (!book_changed || first) continue;
-    folder->again(  // what was released
+    const auto again = folder->look(now, first, load);
+    if (!again && first) return again.error();
+    // Later an untrusted folder is one in which nothing changes: bars and the other folder are followed all the same.
+    const std::string fault = again ? std::string() : "plugins: " + describe(again.error());
+    tell_once("folder " + folder->folder().string(), fault);
+    if (again) look_again = std::min(look_again, again.value());
+    if (first) continue;
+    folder->again(  // what was released; what other options may fit
         [&](const FolderFiles::File& file) {
-          return file.bad && file.bad->state == "barred" && book.bar_of(file.bad->checksum) == nullptr;
+          if (!file.bad) return false;
+          if (file.bad->state == "barred") return book_changed && book.bar_of(file.bad->checksum) == nullptr;
+          return other_options && file.bad->by_options;
         },
         load);
   }
+  options_seen = config.options;
   return look_again;
 }
 
 bool PluginHost::State::read_book_if_changed() {
   const fs::path file = book_file(paths.copies);
-  const watch::Stamps stamps = watch::stamps_of({watch::Folder{paths.copies, 0, [&](const std::string& name) {
-                                                                 return name == file.filename().string();
-                                                               }}});
+  const watch::Stamps stamps = watch::stamps_of(
+      {watch::Folder{paths.copies, 0, [&](const std::string& name) { return name == file.filename().string(); }}});
   const auto found = stamps.entries.find(file);
   const watch::Stamp stamp = found == stamps.entries.end() ? watch::Stamp() : found->second;
   if (book_known && stamp == book_stamp) return false;
@@ -132,7 +147,9 @@ void PluginHost::State::bar_what_fails() {
   const TablePtr serving = now();
   for (const auto& [key, entry] : serving->entries_) {
     const BuildPtr& build = entry.build;
-    if (!build->library->health().tripped()) continue;
+    // What came with the broker is the last resort; a stalled machine alone can make it slow.
+    if (!build->library->health().tripped() || build->info.shipped || book.bar_of(build->info.checksum) != nullptr)
+      continue;
     const std::string fault = build->library->health().last_fault();
     const bool shipped_one = std::any_of(shipped.files().begin(), shipped.files().end(), [&](const auto& file) {
       const BuildPtr& other = file.second.good;
@@ -140,14 +157,18 @@ void PluginHost::State::bar_what_fails() {
              other->info.checksum != build->info.checksum;
     });
     if (!shipped_one && book.last_good(key.first, key.second, build->info.checksum) == nullptr) {
-      tell_once("failing " + key.second, "plugin failing kind=" + key.first + " name=" + key.second + " version=" +
-                                             build->info.version + " last=\"" + escaped(fault, 256) +
-                                             "\"; it stays, since there is no other build of it");
+      tell_once("failing " + build->info.checksum,
+                "plugin failing kind=" + key.first + " name=" + key.second + " version=" + build->info.version +
+                    " last=\"" + escaped(fault, 256) + "\"; it stays, since there is no other build of it",
+                "told");
       continue;
     }
-    Bar verdict{key.first, key.second, build->info.version, build->info.checksum,
-              "failed " + std::to_string(rules->fault_limit.load()) + " times within a minute; last: " + fault,
-              wall_ms()};
+    Bar verdict{key.first,
+                key.second,
+                build->info.version,
+                build->info.checksum,
+                "failed " + std::to_string(rules->fault_limit.load()) + " times within a minute; last: " + fault,
+                wall_ms()};
     auto written = bar(paths.copies, verdict);
     if (written) {
       book = std::move(written).value();
@@ -160,15 +181,42 @@ void PluginHost::State::bar_what_fails() {
   }
 }
 
-Outcome<void> PluginHost::State::check_options(const config::PluginsConfig& config, const Resolved& resolved) const {
+/// Is it another build than the one that the user's files name? Then their options were not meant for it.
+bool PluginHost::State::stands_in(const PluginKey& key, const Chosen& chosen) const {
+  return !chosen.reason.empty() || std::any_of(book.bars.begin(), book.bars.end(), [&](const Bar& bar) {
+    return bar.kind == key.first && bar.name == key.second;
+  });
+}
+
+/// Those of its manifest and of the configuration that it takes.
+Given PluginHost::State::options_for(const PluginKey& key, const LoadedBuild& build,
+                                     const config::PluginsConfig& config) {
+  const auto given = config.options.find(key.second);
+  std::vector<std::string> left_out;
+  Given fits = OptionValues::fitting(
+      build.info.options, merged(build.options, given == config.options.end() ? Given() : given->second), left_out);
+  std::string names;
+  for (const std::string& name : left_out) names += (names.empty() ? "" : ", ") + escaped(name, 64);
+  tell_once("options " + key.first + " " + key.second,
+            names.empty() ? std::string()
+                          : "plugin runs without some of its options kind=" + key.first + " name=" + key.second +
+                                " version=" + build.info.version + " left_out=\"" + names + "\"");
+  return fits;
+}
+
+/// [plugins.NAME] of a configuration that is not in force yet, against what it would serve.
+Outcome<void> PluginHost::State::judge(const config::PluginsConfig& config, const Resolved& resolved) const {
   toml::Faults faults;
   std::vector<std::string> names;
   for (const auto& [key, chosen] : resolved.serving) names.push_back(key.second);
   for (const auto& [name, given] : config.options) {
-    bool known = false;
+    bool known = std::any_of(book.builds.begin(), book.builds.end(), [&](const Build& build) {
+      return build.name == name;  // it served once: its table may wait for it
+    });
     for (const auto& [key, chosen] : resolved.serving) {
       if (key.second != name) continue;
       known = true;
+      if (stands_in(key, chosen)) continue;
       const auto values = OptionValues::make(chosen.build->info.options, merged(chosen.build->options, given));
       if (!values) faults.add_told(values.error(), "gearbox.toml: plugins." + name + ".");
     }
@@ -177,13 +225,15 @@ Outcome<void> PluginHost::State::check_options(const config::PluginsConfig& conf
     const std::string hint = near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?";
     // With a refused file about it may be that one's table, which gave no name: its refusal has been logged and must
     // not stop the broker.
-    if (resolved.others.empty()) faults.add("gearbox.toml", 0, 0, "plugins." + name, "no plugin is called so" + hint);
+    const bool may_be_refused = std::any_of(resolved.others.begin(), resolved.others.end(),
+                                            [](const PluginInfo& info) { return info.state != "shadowed"; });
+    if (!may_be_refused) faults.add("gearbox.toml", 0, 0, "plugins." + name, "no plugin is called so" + hint);
   }
   if (!faults.empty()) return faults.error();
   return done();
 }
 
-Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& config, const Needs& needs) {
+Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& config, const Needs& needs, bool is_new) {
   ResolveInput input;
   input.shipped = &shipped;
   input.dropped = &dropped;
@@ -191,20 +241,24 @@ Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& con
   input.needs = &needs;
   const TablePtr now = this->now();
   for (const auto& [key, entry] : now->entries_) input.in_force.emplace(key, entry.build);
-  input.reload = [&](const Build& build) {
+  input.reload = [&](const Build& build) -> Outcome<BuildPtr> {
+    if (not_reloaded.contains(build.checksum)) return Error{Errc::bad_plugin, "it could not be put back before"};
     const bool is_shipped = std::any_of(shipped.files().begin(), shipped.files().end(), [&](const auto& entry) {
       const auto& [good, bad] = std::tie(entry.second.good, entry.second.bad);
       return (good && good->info.checksum == build.checksum) || (bad && bad->checksum == build.checksum);
     });
     auto loaded = loader->reload(build, config, is_shipped);
-    tell_once("reload " + build.checksum,
-              loaded ? std::string()
-                     : "plugin not put back kind=" + build.kind + " name=" + build.name + " version=" + build.version +
-                           " reason=\"" + escaped(describe(loaded.error()), 256) + "\"");
+    tell_once("reload " + build.checksum, loaded ? std::string()
+                                                 : "plugin not put back kind=" + build.kind + " name=" + build.name +
+                                                       " version=" + build.version + " reason=\"" +
+                                                       escaped(describe(loaded.error()), 256) + "\"");
+    if (!loaded && loaded.error().code == Errc::bad_plugin) not_reloaded.insert(build.checksum);
     return loaded;
   };
   const Resolved resolved = resolve(input);
-  BOOST_OUTCOME_TRY(check_options(config, resolved));
+  if (is_new) {
+    BOOST_OUTCOME_TRY(judge(config, resolved));
+  }
   auto next = std::make_shared<Table>();
   bool changed = false;
   for (const auto& [key, chosen] : resolved.serving) {
@@ -214,8 +268,7 @@ Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& con
     entry.info = chosen.build->info;
     entry.info.reason = chosen.reason;
     entry.scheme = chosen.build->scheme;
-    const auto given = config.options.find(key.second);
-    entry.options = merged(chosen.build->options, given == config.options.end() ? Given() : given->second);
+    entry.options = options_for(key, *chosen.build, config);
     const auto old = now->entries_.find(key);
     if (old != now->entries_.end() && old->second.library == entry.library && old->second.options == entry.options) {
       entry.edition = old->second.edition;
@@ -229,10 +282,13 @@ Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& con
     next->entries_.emplace(key, std::move(entry));
   }
   next->others_ = resolved.others;
+  for (const Bar& bar : book.bars) next->barred_.emplace(bar.kind, bar.name);
+  next->rules_ = Table::Rules{config.call_budget, config.hang, config.fault_limit};
   const auto same = [](const PluginInfo& a, const PluginInfo& b) {
     return a.file == b.file && a.state == b.state && a.reason == b.reason && a.checksum == b.checksum;
   };
-  changed = changed || now->entries_.size() != next->entries_.size() ||
+  changed = changed || now->rules_ != next->rules_ || now->barred_ != next->barred_ ||
+            now->entries_.size() != next->entries_.size() ||
             !std::equal(now->others_.begin(), now->others_.end(), next->others_.begin(), next->others_.end(), same);
   if (!changed) return now;
   return TablePtr(std::move(next));
@@ -272,10 +328,10 @@ void PluginHost::State::note(const Table& now) {
     if (!serves()) break;  // whoever only looks leaves no trace
     const Build* last = book.last_good(key.first, key.second, {});
     if (last != nullptr && last->checksum == entry.info.checksum) continue;
-    auto written = note_build(paths.copies, Build{key.first, key.second, entry.info.version, entry.info.checksum,
-                                                  entry.info.since_unix_ms});
-    tell_once("note", written ? std::string()
-                              : "plugins: the book of builds cannot be written: " + describe(written.error()));
+    auto written = note_build(
+        paths.copies, Build{key.first, key.second, entry.info.version, entry.info.checksum, entry.info.since_unix_ms});
+    tell_once("note",
+              written ? std::string() : "plugins: the book of builds cannot be written: " + describe(written.error()));
     if (written) book = std::move(written).value();
   }
   std::vector<std::string> kept;
@@ -288,22 +344,11 @@ PluginHost::~PluginHost() {
   state_->rules->on_trouble(nullptr);
 }
 
-namespace {
-
-void hold_to(CallRules& rules, const config::PluginsConfig& config) {
-  rules.budget = config.call_budget;
-  rules.hang = config.hang;
-  rules.fault_limit = config.fault_limit;
-}
-
-}  // namespace
-
 Outcome<std::unique_ptr<PluginHost>> PluginHost::open(const HostPaths& paths, const config::PluginsConfig& config,
                                                       const Needs& needs) {
   link::crypto_ready();
   BOOST_OUTCOME_TRY(open_copies_folder(paths.copies));
   auto state = std::make_unique<State>(paths);
-  hold_to(*state->rules, config);
   state->record = CallRecord::unrecorded();
   if (state->serves()) {
     BOOST_OUTCOME_TRY(state->record, CallRecord::create(paths.calling));
@@ -312,7 +357,7 @@ Outcome<std::unique_ptr<PluginHost>> PluginHost::open(const HostPaths& paths, co
   state->loader->starting(true);
   BOOST_OUTCOME_TRY(state->look_at_files(Clock::now(), true, config));
   state->loader->starting(false);
-  BOOST_OUTCOME_TRY(TablePtr table, state->next_table(config, needs));
+  BOOST_OUTCOME_TRY(TablePtr table, state->next_table(config, needs, true));
   std::unique_ptr<PluginHost> host(new PluginHost(std::move(state)));
   host->use(std::move(table));
   return host;
@@ -322,21 +367,24 @@ TablePtr PluginHost::table() const {
   return state_->now();
 }
 
-Outcome<PluginHost::Look> PluginHost::look(const config::PluginsConfig& config, const Needs& needs) {
-  hold_to(*state_->rules, config);
+Outcome<PluginHost::Look> PluginHost::look(const config::PluginsConfig& config, const Needs& needs, bool is_new) {
   Look look;
   BOOST_OUTCOME_TRY(look.look_again, state_->look_at_files(Clock::now(), false, config));
   state_->bar_what_fails();
-  BOOST_OUTCOME_TRY(look.table, state_->next_table(config, needs));
+  BOOST_OUTCOME_TRY(look.table, state_->next_table(config, needs, is_new));
   return look;
 }
 
 void PluginHost::use(TablePtr table) {
   const TablePtr before = this->table();
   if (before == table) return;
+  state_->rules->budget = table->rules_.call_budget;
+  state_->rules->hang = table->rules_.hang;
+  state_->rules->fault_limit = table->rules_.fault_limit;
   {
     const std::lock_guard held(state_->mutex);
     for (const auto& [key, entry] : before->entries_) state_->past.insert_or_assign(entry.info.checksum, entry.info);
+    for (const PluginInfo& info : table->others_) state_->past.erase(info.checksum);  // told of there
     state_->table = table;
     state_->forget_closed();
   }
@@ -375,6 +423,10 @@ std::vector<fs::path> PluginHost::folders() const {
     if (!path.empty()) all.push_back(path);
   }
   return all;
+}
+
+void PluginHost::interrupt() {
+  state_->loader->interrupt();
 }
 
 void PluginHost::on_trouble(std::function<void()> trouble) {

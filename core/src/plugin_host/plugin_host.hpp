@@ -8,11 +8,13 @@
 // follow; its role makes from that all it needs, and only then puts it in force with use().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,9 +40,12 @@ struct OptionInfo {
 struct PluginInfo {
   std::string name, kind, version, summary, checksum;
   std::filesystem::path file;  // where it was found
-  std::string state;           // "loaded", "refused", "barred", "retiring" (out of force, its library not closed yet)
+  std::string state;           // "loaded", "refused", "barred", "shadowed" (shipped, and a dropped one goes before it),
+                               // "retiring" (out of force, its library not closed yet)
   std::string reason;          // why it is refused or barred; of a loaded one: why it is still there
   bool shipped = false;        // from the folder beside the executable
+  bool by_options = false;     // of refused: the options in force do not fit it; with others it may serve
+  bool may_pass = false;       // of refused: for want of something that may be there later (disk, processes)
   std::vector<OptionInfo> options;
   std::int64_t since_unix_ms = 0;  // in force since; for people
   std::uint64_t calls = 0;
@@ -64,8 +69,8 @@ std::filesystem::path shipped_plugins();
 template <class T>
 using Instance = std::shared_ptr<T>;
 
-/// What a role cannot do without, and which key of the configuration says so. A build that is needed stays in force when
-/// its file is deleted.
+/// What a role cannot do without, and which key of the configuration says so. A build that is needed stays in force
+/// when its file is deleted.
 struct Need {
   std::string kind;
   std::string name;  // of a transport: the URL whose scheme it serves
@@ -85,6 +90,7 @@ class Table {
 
   /// The balancer's own name, or, when that one is barred and nothing could be put back, that of the shipped one which
   /// stands in for it: a role must come up after a plugin has killed it.
+  /// A name that is nobody's stays, and is a fault.
   std::string balancer_or_stand_in(std::string_view name) const;
 
   /// Another number when the build or the options behind the name are others; 0 when there is none.
@@ -110,7 +116,13 @@ class Table {
   std::string refusals() const;
 
   std::map<Key, Entry> entries_;
-  std::vector<PluginInfo> others_;  // refused and barred files
+  std::vector<PluginInfo> others_;  // refused, barred and shadowed files
+  std::set<Key> barred_;            // plugins of which some build is barred
+  struct Rules {
+    milliseconds call_budget{0}, hang{0};
+    std::uint32_t fault_limit = 0;
+    bool operator==(const Rules&) const = default;
+  } rules_;
 };
 using TablePtr = std::shared_ptr<const Table>;
 
@@ -133,13 +145,16 @@ class PluginHost {
   std::vector<PluginInfo> list() const;
 
   struct Look {
-    TablePtr table;                         // the same as table() when nothing changes
-    Instant look_again = Instant::max();    // a file keeps still since too short a time: look again then
+    TablePtr table;                       // the same as table() when nothing changes
+    Instant look_again = Instant::max();  // a file keeps still since too short a time: look again then
   };
   /// Looks at both folders and the book of builds, and loads what is new; may take as long as a check. The table is
-  /// not in force before use(). One thread at a time. Errors: bad_config: the options do not fit `config`'s plugins;
-  /// bad_plugin: the drop folder cannot be trusted. Then nothing changes.
-  Outcome<Look> look(const config::PluginsConfig& config, const Needs& needs);
+  /// not in force before use(). One thread at a time. `is_new`: `config` is not in force yet, and is judged; of one
+  /// that is in force, a plugin simply does not get the options that it has not. Errors: bad_config: the options do not
+  /// fit `config`'s plugins. Then nothing changes.
+  Outcome<Look> look(const config::PluginsConfig& config, const Needs& needs, bool is_new = true);
+  /// Ends a check under way, and lets no other begin: the host is about to be closed. Any thread.
+  void interrupt();
   /// Puts it in force and logs what is new, one line each. Same thread as look().
   void use(TablePtr table);
 
@@ -163,6 +178,9 @@ bool is_plugin_file_name(std::string_view name);
 /// with the reason.
 Outcome<PluginInfo> check_in_this_process(const std::filesystem::path& file);
 /// The same in a child under limits on time, memory and descriptors. A crash or a hang is a reason like any other.
-Outcome<PluginInfo> check_in_child(const std::filesystem::path& file, const std::filesystem::path& checker);
+/// `stop`: set by another thread to end it early (may be null). Errors: bad_plugin; io_error: it could not be checked,
+/// which says nothing about the plugin.
+Outcome<PluginInfo> check_in_child(const std::filesystem::path& file, const std::filesystem::path& checker,
+                                   const std::atomic<bool>* stop = nullptr);
 
 }  // namespace gearbox::plugin_host

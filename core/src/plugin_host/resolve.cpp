@@ -1,6 +1,7 @@
 #include "plugin_host/resolve.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace gearbox::plugin_host {
 
@@ -35,9 +36,15 @@ class Resolver {
     take(*input_.dropped);
     from_drop_folder_ = result_.serving;
     take(*input_.shipped);
+    // Whose barred build serves now, lies there, or is needed, with or without its file.
+    std::set<PluginKey> barred;
     for (const PluginInfo& bad : result_.others) {
-      if (bad.state == "barred" && !bad.name.empty()) put_back(bad);
+      if (bad.state == "barred" && !bad.name.empty()) barred.emplace(bad.kind, bad.name);
     }
+    for (const auto& [key, build] : input_.in_force) {
+      if (is_barred(build)) barred.insert(key);
+    }
+    for (const PluginKey& key : barred) put_back(key);
     for (const Need& need : *input_.needs) keep(need);
     return std::move(result_);
   }
@@ -64,7 +71,11 @@ class Resolver {
       }
       Chosen chosen{file->good, {}};
       if (file->bad) chosen.reason = "the file there now is " + file->bad->state;
-      result_.serving.try_emplace(key, std::move(chosen));
+      if (result_.serving.try_emplace(key, std::move(chosen)).second) continue;
+      PluginInfo info = file->good->info;
+      info.state = "shadowed";
+      info.reason = "a dropped plugin of that name goes before it";
+      result_.others.push_back(std::move(info));
     }
   }
 
@@ -77,18 +88,27 @@ class Resolver {
     file.good.reset();
   }
 
-  /// The last good build of the same name, unless another dropped file gives one.
-  void put_back(const PluginInfo& barred) {
-    const PluginKey key{barred.kind, barred.name};
+  bool is_barred(const BuildPtr& build) const { return input_.book->bar_of(build->info.checksum) != nullptr; }
+
+  /// The last good build of that name, unless another dropped file gives one. A shipped build that is barred gives way
+  /// to nothing that somebody has deleted.
+  void put_back(const PluginKey& key) {
     if (from_drop_folder_.contains(key)) return;
-    const Build* last = input_.book->last_good(barred.kind, barred.name, barred.checksum);
+    const Build* last = input_.book->last_good(key.first, key.second, {});
     const auto there = result_.serving.find(key);
     if (last == nullptr || (there != result_.serving.end() && there->second.build->info.checksum == last->checksum))
       return;
     auto build = in_force_or_reloaded(key, *last);
-    if (!build) return;
-    result_.serving[key] =
-        Chosen{std::move(build).value(), "put back, because " + barred.version + " is barred"};
+    if (build)
+      result_.serving[key] =
+          Chosen{std::move(build).value(), "put back, because " + barred_version(key) + " is barred"};
+  }
+
+  std::string barred_version(const PluginKey& key) const {
+    const auto& bars = input_.book->bars;
+    const auto newest = std::find_if(bars.rbegin(), bars.rend(),
+                                     [&](const Bar& bar) { return bar.kind == key.first && bar.name == key.second; });
+    return newest == bars.rend() ? std::string("a later build") : newest->version;
   }
 
   Outcome<BuildPtr> in_force_or_reloaded(const PluginKey& key, const Build& build) const {
@@ -104,13 +124,19 @@ class Resolver {
     if (result_.serving.contains(key)) return;
     const std::string why = "kept without its file: " + need.by + " names it";
     const auto now = input_.in_force.find(key);
-    if (now != input_.in_force.end()) {
+    if (now != input_.in_force.end() && !is_barred(now->second)) {
       result_.serving[key] = Chosen{now->second, why};
       return;
     }
-    const Build* last = input_.book->last_good(need.kind, need.name, {});
-    if (last == nullptr) return;
-    if (auto build = input_.reload(*last)) result_.serving[key] = Chosen{std::move(build).value(), why};
+    if (const Build* last = input_.book->last_good(need.kind, need.name, {})) {
+      if (auto build = input_.reload(*last)) {
+        result_.serving[key] = Chosen{std::move(build).value(), why};
+        return;
+      }
+    }
+    // Rather one that is barred than none; at a start another one stands in for it.
+    if (now != input_.in_force.end())
+      result_.serving[key] = Chosen{now->second, "in force although it is barred: there is no other build of it"};
   }
 
   void keep_transport(const Need& need) {
@@ -120,10 +146,9 @@ class Resolver {
     }
     for (const auto& [key, build] : input_.in_force) {
       if (build->scheme != scheme || result_.serving.contains(key)) continue;
-      const bool is_barred = input_.book->bar_of(build->info.checksum) != nullptr;
       result_.serving[key] =
-          Chosen{build, is_barred ? kAlthough + scheme + "://"
-                                  : "kept without its file: " + need.by + " needs " + scheme + "://"};
+          Chosen{build, is_barred(build) ? kAlthough + scheme + "://"
+                                         : "kept without its file: " + need.by + " needs " + scheme + "://"};
       return;
     }
     // A role without its transport is of no use to anybody: rather one that has crashed once.
@@ -131,8 +156,7 @@ class Resolver {
       if (bad.state != "barred" || bad.kind != "transport") continue;
       auto build = input_.reload(Build{bad.kind, bad.name, bad.version, bad.checksum, 0});
       if (!build || build.value()->scheme != scheme) continue;
-      result_.serving[{bad.kind, bad.name}] =
-          Chosen{std::move(build).value(), kAlthough + scheme + "://"};
+      result_.serving[{bad.kind, bad.name}] = Chosen{std::move(build).value(), kAlthough + scheme + "://"};
       return;
     }
   }

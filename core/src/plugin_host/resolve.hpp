@@ -18,7 +18,7 @@ using PluginKey = std::pair<std::string, std::string>;  // kind, name
 
 struct Resolved {
   std::map<PluginKey, Chosen> serving;
-  std::vector<PluginInfo> others;  // refused and barred files
+  std::vector<PluginInfo> others;  // refused, barred and shadowed files
 };
 
 struct ResolveInput {

@@ -33,8 +33,8 @@ Error failed(const fs::path& file, int number) {
   return Error{Errc::io_error, file.string() + ": " + std::generic_category().message(number)};
 }
 
-Outcome<void> write_durably(const fs::path& file, ByteView content) {
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+Outcome<void> write_durably(const fs::path& file, ByteView content, mode_t mode) {
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
   if (descriptor < 0) return failed(file, errno);
   const ssize_t put = ::write(descriptor, content.data(), content.size());
   const bool whole = put == static_cast<ssize_t>(content.size()) && ::fsync(descriptor) == 0;
@@ -74,13 +74,11 @@ Outcome<void> check_signature(const fs::path& library, ByteView content, const s
   return Error{Errc::bad_plugin, shown + ": is no signature of this file by any of plugins.trusted_keys"};
 }
 
-Outcome<void> sign_plugin(const fs::path& library, const link::SigningKeys& keys) {
-  const Outcome<Bytes> content = read_bounded_file(library, kMaxPluginBytes);
-  if (!content) return Error{Errc::bad_plugin, library.string() + ": " + content.error().detail};
-  const auto signature = link::sign(keys, kPurpose, hash_of(content.value()));
-  const fs::path file = signature_of(library);
-  const fs::path beside = file.string() + ".new";
-  if (const Outcome<void> written = write_durably(beside, signature); !written) {
+namespace {
+
+Outcome<void> write_signature(const fs::path& file, ByteView signature, mode_t mode) {
+  const fs::path beside = file.string() + "." + std::to_string(::getpid()) + ".new";  // roles write the same one
+  if (const Outcome<void> written = write_durably(beside, signature, mode); !written) {
     ::unlink(beside.c_str());
     return written.error();
   }
@@ -88,6 +86,23 @@ Outcome<void> sign_plugin(const fs::path& library, const link::SigningKeys& keys
   const int number = errno;
   ::unlink(beside.c_str());
   return failed(file, number);
+}
+
+}  // namespace
+
+Outcome<void> keep_signature(const fs::path& library, const fs::path& copy) {
+  const Outcome<Bytes> signature = read_bounded_file(signature_of(library), kSignatureBytes);
+  if (!signature) return Error{Errc::io_error, signature.error().detail};
+  const Outcome<Bytes> kept = read_bounded_file(signature_of(copy), kSignatureBytes);
+  if (kept && kept.value() == signature.value()) return done();
+  return write_signature(signature_of(copy), signature.value(), 0600);
+}
+
+Outcome<void> sign_plugin(const fs::path& library, const link::SigningKeys& keys) {
+  const Outcome<Bytes> content = read_bounded_file(library, kMaxPluginBytes);
+  if (!content) return Error{Errc::bad_plugin, library.string() + ": " + content.error().detail};
+  const auto signature = link::sign(keys, kPurpose, hash_of(content.value()));
+  return write_signature(signature_of(library), signature, 0644);
 }
 
 }  // namespace gearbox::plugin_host

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "gearbox/base/text.hpp"
 #include "plugin_host/guards.hpp"
 #include "plugin_host/option_values.hpp"
@@ -10,6 +8,7 @@ namespace gearbox::plugin_host {
 std::string Table::refusals() const {
   std::string text;
   for (const PluginInfo& info : others_) {
+    if (info.state == "shadowed") continue;
     text += "; " + info.file.filename().string() + " was " + info.state + ": " + info.reason;
   }
   return text;
@@ -41,12 +40,12 @@ Outcome<Instance<plugin::Balancer>> Table::balancer(std::string_view name) const
 }
 
 std::string Table::balancer_or_stand_in(std::string_view name) const {
-  constexpr std::string_view kStandIn = "least_loaded";
   const auto has = [&](std::string_view wanted) { return edition("balancer", wanted) != 0; };
-  const bool is_barred = std::any_of(others_.begin(), others_.end(), [&](const PluginInfo& info) {
-    return info.state == "barred" && info.kind == "balancer" && info.name == name;
-  });
-  return std::string(!has(name) && is_barred && has(kStandIn) ? kStandIn : name);
+  if (has(name) || !barred_.contains(Key("balancer", name))) return std::string(name);
+  constexpr std::string_view kStandIn = "least_loaded";
+  if (has(kStandIn)) return std::string(kStandIn);
+  const auto any = names("balancer");
+  return any.empty() ? std::string(name) : any.front();
 }
 
 Outcome<Instance<plugin::Codec>> Table::codec(std::string_view name) const {

@@ -285,7 +285,7 @@ void Requests::release_upload(const RequestPtr& request) {
 void Requests::complete(const RequestPtr& request) {
   release_upload(request);
   if (Outcome<void> whole = request->upload.verify(); !whole) return fail(request, whole.error());
-  if (Outcome<void> sane = request->ingest.check_content(service_.config()->node.limits.max_pixels); !sane) {
+  if (Outcome<void> sane = request->ingest.check_content(request->config->node.limits.max_pixels); !sane) {
     return fail(request, sane.error());
   }
   stop_point("node.upload.verified");

@@ -19,6 +19,7 @@ namespace gearbox::store {
 
 namespace {
 
+constexpr milliseconds kTellEvery{10'000};  // between two log lines about one trouble
 constexpr std::size_t kQueueItems = 256;
 constexpr std::uint64_t kQueueBytes = 64ULL << 20;  // they lie in the node's memory until they are written
 constexpr unsigned kFolders = 256;                  // "00" to "ff": the first two digits of a request
@@ -172,8 +173,12 @@ struct ResultStore::State {
       ++counters.kept;
       counters.bytes += written.value().added;
       counters.bytes -= std::min(counters.bytes, written.value().freed);
-      if (!counters.last_error.empty()) spdlog::info("store: writing works again");
       counters.last_error.clear();
+      // Under load a queue may be full and not full many times a second.
+      if (!told.empty() && Clock::now() - told_at >= kTellEvery) {
+        spdlog::info("store: writing works again");
+        told.clear();
+      }
       return;
     }
     ++counters.dropped;
@@ -182,10 +187,16 @@ struct ResultStore::State {
 
   void complain(const Error& error) {
     const std::string text = describe(error);
-    if (text != counters.last_error)
-      spdlog::warn("store: a result was not kept: {}", escaped(text));  // once, not per item
     counters.last_error = text;
+    const Instant now = Clock::now();
+    if (text == told || (told_at != Instant{} && now - told_at < kTellEvery)) return;  // once, not per item
+    spdlog::warn("store: a result was not kept: {}", escaped(text));
+    told = text;
+    told_at = now;
   }
+
+  std::string told;  // the error that was logged, until it was said that it is over
+  Instant told_at{};
 
   /// Keeps `item`: whole, or nothing of it. A request that ran again (its first answer was forgotten) replaces the row
   /// of its earlier run and that one's files.

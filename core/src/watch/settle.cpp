@@ -23,8 +23,9 @@ Verdict Settle::look(const Look& look, Instant at) {
     changing_ = look.stamps;
     since_ = at;
   }
-  slow_ = slow_ || vanished(applied_, look.stamps) || written_in_place(applied_, look.stamps);
-  milliseconds still = slow_ ? kStillSlow : kStill;
+  const bool is_gone = vanished(applied_, look.stamps);
+  slow_ = slow_ || is_gone || written_in_place(applied_, look.stamps);
+  milliseconds still = is_gone ? kStillSlow : slow_ ? slow_still_ : kStill;
   if (look.writers == Writers::unknown) still = std::max(still, poll_);
   if (at < after(since_, still)) return {What::wait, after(since_, still)};
   // The end of writing is an event of its own; where events are lost, the next poll sees it.

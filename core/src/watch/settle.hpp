@@ -14,9 +14,9 @@
 
 namespace gearbox::watch {
 
-inline constexpr milliseconds kStill{100};           // unchanged for so long
-inline constexpr milliseconds kStillSlow{1000};      // when something was gone meanwhile, or is written in place
-inline constexpr milliseconds kAged{60};             // fresh time stamps (is_fresh) are looked at again after this
+inline constexpr milliseconds kStill{100};       // unchanged for so long
+inline constexpr milliseconds kStillSlow{1000};  // when something was gone meanwhile, or is written in place
+inline constexpr milliseconds kAged{60};         // fresh time stamps (is_fresh) are looked at again after this
 
 /// One look at the folders.
 struct Look {
@@ -38,7 +38,10 @@ struct Verdict {
 class Settle {
  public:
   /// `poll`: how long a file must keep still of which nobody can say whether it is being written.
-  explicit Settle(milliseconds poll = milliseconds(1000)) : poll_(poll) {}
+  /// `slow`: how long what was gone or is written in place must keep still; less for files of which half a one is told
+  /// from a whole one by what is in it. What is gone for good takes kStillSlow in any case.
+  explicit Settle(milliseconds poll = milliseconds(1000), milliseconds slow = kStillSlow)
+      : poll_(poll), slow_still_(slow) {}
 
   /// What was read and taken over, or refused: the same stamps are not told again. Give the stamps taken before the
   /// reading.
@@ -50,7 +53,7 @@ class Settle {
   Verdict look(const Look& look, Instant at);
 
  private:
-  milliseconds poll_;
+  milliseconds poll_, slow_still_;
   bool any_applied_ = false;
   Stamps applied_;
   std::optional<Stamps> changing_;  // the last look, when it differed from applied_

@@ -169,8 +169,8 @@ bool Pool::may_drain(Worker& worker) const {
   return !serves || is_replaced(worker);
 }
 
-/// Is nobody left to come who shall take its place, or is one of them ready? Those are the wanted slots of the same
-/// version; of newer ones when there are none; of any.
+/// Is nobody left to come who shall take its place, or are there enough that are ready? Those are the wanted slots of
+/// the same version; of newer ones when there are none; of any.
 bool Pool::is_replaced(const Worker& worker) const {
   enum Rank { any, newer, same };
   const auto rank_of = [&](const Worker& other) {
@@ -178,16 +178,25 @@ bool Pool::is_replaced(const Worker& worker) const {
     return order == 0 ? same : order > 0 ? newer : any;
   };
   std::optional<Rank> best;
-  bool ready = true;  // when nobody follows
+  std::size_t wanted = 0;
+  std::size_t ready = 0;
+  std::size_t serving = 0;  // of those that are retired like it, itself included
   for (const auto& other : workers_) {
-    if (other->retired || other->record->name != worker.record->name) continue;
+    if (other->record->name != worker.record->name) continue;
+    if (other->retired) {
+      const bool serves = other->life == Life::ready || other->life == Life::suspect;
+      if (serves && other->record->version == worker.record->version) ++serving;
+      continue;
+    }
     const Rank rank = rank_of(*other);
     if (best && rank < *best) continue;
-    const bool is_ready = other->life == Life::ready;
-    ready = best == rank ? ready || is_ready : is_ready;
+    if (best != rank) wanted = ready = 0;
     best = rank;
+    ++wanted;
+    if (other->life == Life::ready) ++ready;
   }
-  return ready;
+  // One goes for each that is ready: the work of all must not fall on the first.
+  return ready >= wanted || (ready > 0 && serving > wanted - ready);
 }
 
 void Pool::drain(Worker& worker) {

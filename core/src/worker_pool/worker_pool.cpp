@@ -63,6 +63,17 @@ std::vector<WorkerView> WorkerPool::ready(const model::Record& record) const {
   return ready_ones(*state_->pool, [&](const model::Record& other) { return is_same_model(other, record); });
 }
 
+std::uint64_t WorkerPool::generation() const {
+  std::uint64_t mixed = 14695981039346656037ULL;  // FNV-1a over what resolve() looks at
+  const auto mix = [&](std::uint64_t value) { mixed = (mixed ^ value) * 1099511628211ULL; };
+  for (const auto& worker : state_->pool->workers_) {
+    mix(static_cast<std::uint32_t>(worker->id));
+    mix(static_cast<std::uint64_t>(worker->life));
+    mix(worker->retired ? 1 : 0);
+  }
+  return mixed;
+}
+
 Service WorkerPool::service(const model::Record& record) const {
   return state_->pool->service(record);
 }

@@ -147,6 +147,8 @@ class WorkerPool {
   /// Those that run just this record (name, version, digest).
   std::vector<WorkerView> ready(const model::Record& record) const;
   Service service(const model::Record& record) const;
+  /// Another number when a worker came, went, or changed its state: what resolve() says may be another thing then.
+  std::uint64_t generation() const;
   /// Which record a request that holds `config` uses for `model` at `version` (exact, or "latest") just now. What is
   /// ready goes before what is coming. Of that: the newest version that `config` has, in the very content that `config`
   /// knows; then the newest that other snapshots have or had, provided it takes and gives what `config`'s own does.

@@ -322,11 +322,11 @@ TEST_F(Compare, TheKeysThatNeedARestartAreTheseAndNoOthers) {
   for (const Value& value : values_of(*before_)) {
     if (needs_restart(value.key)) found.push_back(value.key);
   }
-  EXPECT_THAT(found, ::testing::ElementsAre("central.enabled", "central.listen", "central.password_checks_at_once",
-                                            "node.enabled", "node.name", "node.listen", "node.advertise",
-                                            "node.central", "node.central_key", "node.limits.input_arena_mb",
-                                            "node.limits.output_arena_mb", "node.store.enabled", "plugins.folder",
-                                            "plugins.trusted_keys"));
+  EXPECT_THAT(found,
+              ::testing::ElementsAre("central.enabled", "central.listen", "central.password_checks_at_once",
+                                     "node.enabled", "node.name", "node.listen", "node.advertise", "node.central",
+                                     "node.central_key", "node.limits.input_arena_mb", "node.limits.output_arena_mb",
+                                     "node.store.enabled", "plugins.folder", "plugins.trusted_keys"));
 }
 
 TEST_F(Compare, TheFaultNamesEachKeyThatNeedsARestart) {

@@ -194,7 +194,8 @@ TEST_F(FollowerTest, GoingBackToWhatIsInForceEndsTheError) {
 }
 
 TEST_F(FollowerTest, AKeyThatNeedsARestartIsNamedAndNothingIsApplied) {
-  save("gearbox.toml", std::string(config::kMain) + "[node]\nlisten = \"tcp://127.0.0.1:9\"\n[node.limits]\nmax_requests = 7\n");
+  save("gearbox.toml",
+       std::string(config::kMain) + "[node]\nlisten = \"tcp://127.0.0.1:9\"\n[node.limits]\nmax_requests = 7\n");
   EXPECT_THAT(error(), AllOf(HasSubstr("node.listen"), HasSubstr("tcp://127.0.0.1:9"), HasSubstr("restart")));
   EXPECT_EQ(taken(), 0U);
   EXPECT_EQ(in_force_->node.limits.max_requests, 4096U);
@@ -205,7 +206,13 @@ TEST_F(FollowerTest, AnEmptyOrCutFileNeverMeansDefaults) {
   ASSERT_TRUE(until_requests(100));
   write("gearbox.toml", "");
   EXPECT_THAT(error(), HasSubstr("empty"));
-  write("gearbox.toml", main_with(300).substr(0, 30));
+  write("gearbox.toml", main_with(100).substr(0, std::string(config::kMain).size()));
+  const Instant deadline = after(Clock::now(), milliseconds(20'000));
+  while (follower_->standing().error.find("only the beginning") == std::string::npos && Clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_THAT(follower_->standing().error, HasSubstr("only the beginning"));
+  write("tasks/other.toml", config::kTask);  // another change does not make it meant
+  follower_->hurry();
   save("gearbox.toml", main_with(300));
   ASSERT_TRUE(until_requests(300));
   for (const auto& config : history_) EXPECT_NE(config->node.limits.max_requests, 4096U);
@@ -289,7 +296,8 @@ TEST_F(FollowerTest, PluginsAreFollowedAlsoBesideARefusedConfiguration) {
   EXPECT_NE(error(), "");
   drop("moody.so", content_of(fixture("moody_a")));
   std::unique_lock held(mutex_);
-  EXPECT_TRUE(changed_.wait_for(held, seconds(20), [&] { return table_ && table_->edition("balancer", "moody") != 0; }));
+  EXPECT_TRUE(
+      changed_.wait_for(held, seconds(20), [&] { return table_ && table_->edition("balancer", "moody") != 0; }));
 }
 
 TEST_F(FollowerTest, OptionsOfAPluginThatDoNotFitRefuseTheConfiguration) {

@@ -57,8 +57,9 @@ TEST_F(Host, TheDropFolderWinsByName) {
   drop_moody("b");
   const auto host = open();
   ASSERT_NE(host, nullptr);
-  ASSERT_EQ(host->list().size(), 1U);
+  ASSERT_EQ(host->list().size(), 2U);
   EXPECT_EQ(host->list()[0].version, "1.0-b");
+  EXPECT_EQ(host->list()[1].state, "shadowed");
   EXPECT_EQ(pick_of_two(*host->balancer("moody").value()), 2U);
 }
 

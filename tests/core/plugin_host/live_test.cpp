@@ -66,9 +66,7 @@ class Live : public ::testing::Test {
   }
   void drop(const std::string& name, const std::string& content) { put(paths_.dropped, name, content); }
   void drop_moody(const std::string& build) { drop("moody.so", content_of(fixture("moody_" + build))); }
-  void ship_moody(const std::string& build) {
-    put(paths_.shipped, "moody.so", content_of(fixture("moody_" + build)));
-  }
+  void ship_moody(const std::string& build) { put(paths_.shipped, "moody.so", content_of(fixture("moody_" + build))); }
   std::string version() const {
     for (const PluginInfo& info : host_->list()) {
       if (info.state == "loaded" && info.name == "moody") return info.version;
@@ -444,6 +442,107 @@ TEST_F(Live, WhatIsPutBackMustHaveBeenSignedToo) {
   fs::remove(paths_.dropped / "moody.so");
   open();
   EXPECT_EQ(version(), "1.0-a") << "kept for node.balancer";
+}
+
+/// The second build with an option of another name.
+std::string with_other_option() {
+  return patched(content_of(fixture("moody_b")), "limit", "lemon");
+}
+
+TEST_F(Live, WhatIsPutBackNeedNotKnowTheOptionsOfTheBarredBuild) {
+  ship_moody("a");
+  ASSERT_TRUE(shows("1.0-a"));
+  drop("moody.so", with_other_option());
+  ASSERT_TRUE(shows("1.0-b"));
+  config_.options["moody"]["lemon"] = std::int64_t{3};
+  look();
+  const PluginInfo now = listed("loaded");
+  ASSERT_TRUE(bar(paths_.copies, Bar{now.kind, now.name, now.version, now.checksum, "crashed node", 1}));
+  open();  // a role that does not come up after a crash would be worse than one without an option
+  EXPECT_EQ(version(), "1.0-a");
+  EXPECT_EQ(picked(), 1U);
+}
+
+TEST_F(Live, ABarIsFollowedAlsoWhenTheFileIsGoneOrSpoilt) {
+  needs_.push_back({"balancer", "moody", "node.balancer"});
+  for (const bool gone : {true, false}) {
+    drop_moody("a");
+    ASSERT_TRUE(shows("1.0-a"));
+    drop_moody("b");
+    ASSERT_TRUE(shows("1.0-b"));
+    const PluginInfo now = listed("loaded");
+    if (gone) {
+      fs::remove(paths_.dropped / "moody.so");
+    } else {
+      drop("moody.so", "no library");
+    }
+    ASSERT_TRUE(until([&] { return !listed("loaded").reason.empty(); }));
+    EXPECT_EQ(version(), "1.0-b");
+    ASSERT_TRUE(bar(paths_.copies, Bar{now.kind, now.name, now.version, now.checksum, "rolled back by hand", 1}));
+    EXPECT_TRUE(shows("1.0-a"));
+    std::size_t released = 0;
+    ASSERT_TRUE(release(paths_.copies, "", "moody", released));
+  }
+}
+
+TEST_F(Live, TheTableOfADeletedPluginStopsNobody) {
+  drop_moody("a");
+  ASSERT_TRUE(shows("1.0-a"));
+  config_.options["moody"]["limit"] = std::int64_t{3};
+  look();
+  fs::remove(paths_.dropped / "moody.so");
+  ASSERT_TRUE(shows(""));
+  drop("other.so", content_of(fixture("moody_b")));  // still followed
+  ASSERT_TRUE(shows("1.0-b"));
+  fs::remove(paths_.dropped / "other.so");
+  ASSERT_TRUE(shows(""));
+  open();
+}
+
+TEST_F(Live, OptionsInAManifestThatDoNotFitRefuseTheFileAlsoAtAStart) {
+  write_file(paths_.dropped / "moody.toml", "[options]\nlimt = 3\n");
+  drop_moody("a");
+  ASSERT_TRUE(until([&] { return !listed("refused").reason.empty(); }));
+  open();
+  EXPECT_EQ(version(), "");
+  EXPECT_THAT(listed("refused").reason, HasSubstr("manifest"));
+}
+
+TEST_F(Live, ANewBuildAndTheOptionsItNeedsMayComeInAnyOrder) {
+  drop_moody("a");
+  ASSERT_TRUE(shows("1.0-a"));
+  config_.options["moody"]["limit"] = std::int64_t{3};
+  look();
+  drop("moody.so", with_other_option());
+  ASSERT_TRUE(until([&] { return !listed("refused").reason.empty(); }));
+  EXPECT_THAT(listed("refused").reason, HasSubstr("options do not fit"));
+  config_.options["moody"].clear();
+  config_.options["moody"]["lemon"] = std::int64_t{3};
+  look();
+  EXPECT_EQ(version(), "1.0-b");
+}
+
+TEST_F(Live, AnUntrustedFolderHoldsOffNoBar) {
+  drop_moody("a");
+  ASSERT_TRUE(shows("1.0-a"));
+  drop_moody("b");
+  ASSERT_TRUE(shows("1.0-b"));
+  fs::permissions(paths_.dropped, fs::perms(0777));
+  const PluginInfo now = listed("loaded");
+  ASSERT_TRUE(bar(paths_.copies, Bar{now.kind, now.name, now.version, now.checksum, "rolled back by hand", 1}));
+  EXPECT_TRUE(shows("1.0-a"));
+  fs::permissions(paths_.dropped, fs::perms(0755));
+}
+
+TEST_F(Live, WhatCouldNotBeCheckedIsTriedAgain) {
+  const fs::path checker = temp_.path() / "checker";
+  paths_.checker = checker;
+  open();
+  drop_moody("a");
+  ASSERT_TRUE(until([&] { return !listed("refused").reason.empty(); }));
+  EXPECT_THAT(listed("refused").reason, HasSubstr("could not be checked"));
+  fs::create_symlink(GEARBOX_CHECKER, checker);
+  EXPECT_TRUE(shows("1.0-a"));
 }
 
 TEST_F(Live, ManySwapsLeaveNothingBehind) {

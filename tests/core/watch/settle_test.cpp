@@ -105,6 +105,16 @@ TEST_F(SettleTest, WhatWasGoneInBetweenKeepsItsSecondWhenItIsBack) {
   EXPECT_EQ(at(1200, new_).what, What::settled);
 }
 
+TEST_F(SettleTest, WhoeverKnowsHalfAFileFromAWholeOneMaySettleSooner) {
+  Settle quick{milliseconds(1000), kStill};
+  quick.applied(old_);
+  Stamps half = old_;
+  half.entries["a"].size_bytes = 10;
+  EXPECT_EQ(due(quick.look({half, Writers::none, false}, start_)), 100);
+  const Stamps gone = files({{"b", 1}});
+  EXPECT_EQ(due(quick.look({gone, Writers::none, false}, start_ + milliseconds(10))), 1010) << "but not for a deletion";
+}
+
 TEST_F(SettleTest, FreshTimeStampsAreLookedAtAgain) {
   EXPECT_EQ(at(0, new_).what, What::wait);
   const Verdict fresh = at(100, new_, Writers::none, true);

@@ -50,8 +50,8 @@ asio::awaitable<bool> Load::wait_turn(Instant* turn, microseconds every) {
 asio::awaitable<Outcome<std::shared_ptr<client::NodeConnection>>> Load::connect(std::size_t device) {
   const client::Identity* const identity = &identities_[device];
   milliseconds retry_after{0};
-  Outcome<wire::Located> located = co_await client::locate(setup_.dialler, setup_.central, identity,
-                                                           std::string("echo"), kWithin, &retry_after);
+  Outcome<wire::Located> located =
+      co_await client::locate(setup_.dialler, setup_.central, identity, std::string("echo"), kWithin, &retry_after);
   if (!located) co_return std::move(located).error();
   std::array<std::byte, 32> node_key{};
   Outcome<void> key = from_hex(located.value().node_key, node_key);
@@ -117,7 +117,7 @@ asio::awaitable<bool> Load::ask(std::shared_ptr<client::NodeConnection> connecti
       ++tally_.wrong;
       ++tally_.failures["wrong: " + fault];
     }
-    note(turn, sort);
+    note(turn, sort, inbox->result->timing);
     co_return true;
   }
   if (inbox->lost) {
@@ -133,9 +133,9 @@ void Load::failed(const Error& error) {
   ++tally_.failures[describe(error)];
 }
 
-void Load::note(Instant turn, char sort) {
+void Load::note(Instant turn, char sort, const wire::Timing& node) {
   const Instant now = Clock::now();
-  tally_.samples.push_back(Sample{unix_us(turn), elapsed(turn, now).count(), sort});
+  tally_.samples.push_back(Sample{unix_us(turn), elapsed(turn, now).count(), node.total_us, sort});
 }
 
 }  // namespace gearbox::load

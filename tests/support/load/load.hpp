@@ -20,6 +20,7 @@ namespace asio = boost::asio;
 struct Sample {
   std::int64_t start_us;  // since 1970
   std::int64_t took_us;
+  std::uint64_t node_us;  // of it, by the node's own account: submit arrived to result ready
   char sort;  // 'o': on an open connection; 'f': central asked, node dialled and logged in for this one request
 };
 
@@ -36,9 +37,9 @@ class Load {
     client::Dialler dialler;
     client::CentralAddress central;
     std::vector<link::SigningKeys> devices;
-    std::size_t open = 4;          // connections that stay, for each device
-    std::size_t fresh = 1;         // requests that each have a connection of their own, at once, for each device
-    microseconds open_every{0};    // a request's turn on each open connection; zero: as soon as the last is answered
+    std::size_t open = 4;        // connections that stay, for each device
+    std::size_t fresh = 1;       // requests that each have a connection of their own, at once, for each device
+    microseconds open_every{0};  // a request's turn on each open connection; zero: as soon as the last is answered
     microseconds fresh_every{0};
   };
   Load(Setup setup, std::vector<Piece> pieces);
@@ -57,7 +58,7 @@ class Load {
   /// Waits for the next turn; false when there is none.
   asio::awaitable<bool> wait_turn(Instant* turn, microseconds every);
   void failed(const Error& error);
-  void note(Instant turn, char sort);
+  void note(Instant turn, char sort, const wire::Timing& node);
 
   Setup setup_;
   std::vector<Piece> pieces_;

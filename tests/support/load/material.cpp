@@ -40,8 +40,8 @@ Bytes frame(std::uint32_t seed) {
 Bytes text(std::uint32_t seed) {
   std::string all;
   for (std::uint32_t line = 0; all.size() < kTextBytes; ++line) {
-    all += "line " + std::to_string(line) + " of text " + std::to_string(seed) + ", seldom the same twice: " +
-           std::to_string(line * seed * 2654435761U) + "\n";
+    all += "line " + std::to_string(line) + " of text " + std::to_string(seed) +
+           ", seldom the same twice: " + std::to_string(line * seed * 2654435761U) + "\n";
   }
   const ByteView view = view_of(all);
   return Bytes(view.begin(), view.end());
@@ -49,8 +49,8 @@ Bytes text(std::uint32_t seed) {
 
 /// Whole by its markers; its pixels are noise.
 Bytes jpeg(std::uint32_t seed) {
-  constexpr unsigned char kHead[] = {0xFF, 0xD8, 0xFF, 0xC0, 0, 11, 8, 0, 48, 0, 64, 1, 1, 0x11, 0,
-                                     0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 0x3F, 0};
+  constexpr unsigned char kHead[] = {0xFF, 0xD8, 0xFF, 0xC0, 0, 11, 8, 0, 48, 0, 64,   1, 1,
+                                     0x11, 0,    0xFF, 0xDA, 0, 8,  1, 1, 0,  0, 0x3F, 0};
   Bytes bytes;
   for (const unsigned char byte : kHead) bytes.push_back(static_cast<std::byte>(byte));
   std::uint32_t noise = seed;

@@ -1,6 +1,6 @@
+#include "gearbox/base/text.hpp"
 #include "load.hpp"
 #include "tensor_text.hpp"
-#include "gearbox/base/text.hpp"
 
 namespace gearbox::load {
 
@@ -15,12 +15,11 @@ std::string to_json(const Tally& tally) {
   }
   failed -= tally.wrong;  // told apart
   std::string line = "{\"requests\": " + std::to_string(tally.requests) + ", \"failed\": " + std::to_string(failed) +
-                     ", \"wrong\": " + std::to_string(tally.wrong) + ", \"reasons\": {" + reasons +
-                     "}, \"samples\": [";
+                     ", \"wrong\": " + std::to_string(tally.wrong) + ", \"reasons\": {" + reasons + "}, \"samples\": [";
   for (std::size_t i = 0; i < tally.samples.size(); ++i) {
     const Sample& sample = tally.samples[i];
     line += (i == 0 ? "[" : ", [") + std::to_string(sample.start_us) + ", " + std::to_string(sample.took_us) + ", \"" +
-            sample.sort + "\"]";
+            sample.sort + "\", " + std::to_string(sample.node_us) + "]";
   }
   return line + "]}";
 }

@@ -1,0 +1,1 @@
+../face-torch/cascade.py

@@ -1,0 +1,1 @@
+../../../../configs/models/ppocr-det/picture.py
