@@ -122,6 +122,8 @@ class Storm(Site):
                 self.assertEqual(after[role]["libraries"], [name + ".so" for name in swap_storm.in_force(status, role)])
                 for what in ("descriptors", "libraries"):
                     self.assertEqual(before[role][what], after[role][what])
+                # The allocator may take a region or two of its own; a swap that left one behind would show as hundreds.
+                self.assertLessEqual(after[role]["mappings"], before[role]["mappings"] + 16, role)
                 self.assertLessEqual(after[role]["VmRSS"] - before[role]["VmRSS"], growth_kb, (before[role], after[role]))
                 self.assertEqual([row for row in status[role]["plugins"] if row["faults"]], [])
         log = "\n".join(storm.log.others)
@@ -186,7 +188,7 @@ class Changes(Site):
         self.crash_or_hang("crashes")
 
     def test_a_build_that_hangs_in_a_call_costs_one_restart(self):
-        write_by_rename(self.config, (self.config.read_text() + "\n[plugins]\nhang_ms = 1000\n").encode())
+        write_by_rename(self.config, self.config.read_text().replace("hang_ms = 10000", "hang_ms = 1000").encode())
         cluster.wait_until("in force", lambda: self.diff().returncode == 0, 20)
         self.crash_or_hang("hangs")
 
@@ -210,9 +212,8 @@ class Changes(Site):
     def test_a_build_that_throws_is_counted_and_the_last_good_one_put_back(self):
         self.unruly("throws")
         _, answers, _ = self.send(60, more=("--parallel", "1"))
-        failed = [answer["error"] for answer in answers if answer.get("error")]
-        self.assertLessEqual(len(failed), 30, failed)
-        self.assertEqual({error["code"] for error in failed} - {"plugin_fault"}, set())
+        # The fault is the plugin's, not the request's: the node picks for itself.
+        self.assertEqual([answer["error"] for answer in answers if answer.get("error")], [])
         row = self.wait_for("barred", roles=("node",), name="least_loaded", version="9.0-throws", state="barred")
         self.assertIn("had enough", row["reason"])
         self.wait_for("the last good build", roles=("node",), name="least_loaded", version="1.0", state="loaded")

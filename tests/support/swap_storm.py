@@ -46,6 +46,9 @@ max_requests = {max_requests}
 [node.store]
 enabled = false
 
+[plugins]
+call_budget_ms = 20000  # wall time: on a machine that is this busy a good call may take long
+hang_ms = 10000
 [plugins.least_loaded]
 queue_limit = {queue_limit}
 

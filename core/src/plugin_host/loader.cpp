@@ -49,6 +49,15 @@ Outcome<void> check_numbers(const Manifest& manifest, const std::string& kind) {
 
 }  // namespace
 
+Outcome<PluginInfo> Loader::checked(const PrivateCopy& copy) {
+  constexpr std::size_t kMostKept = 64;
+  if (const auto found = checked_.find(copy.checksum()); found != checked_.end()) return found->second;
+  BOOST_OUTCOME_TRY(PluginInfo info, check_in_child(copy.path(), paths_.checker, &stop_));
+  if (checked_.size() >= kMostKept) checked_.clear();
+  checked_.emplace(copy.checksum(), info);
+  return info;
+}
+
 Outcome<std::shared_ptr<Library>> Loader::library_of(PrivateCopy copy, const Manifest& manifest, PluginInfo& told) {
   std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
   if (auto there = open_[copy.checksum()].lock()) {
@@ -56,19 +65,19 @@ Outcome<std::shared_ptr<Library>> Loader::library_of(PrivateCopy copy, const Man
     there->health().forgive();  // whoever comes back begins anew
     return there;
   }
-  BOOST_OUTCOME_TRY(PluginInfo checked, check_in_child(copy.path(), paths_.checker, &stop_));
-  told.name = checked.name;
-  told.kind = checked.kind;
-  told.version = checked.version;
-  told.summary = checked.summary;
-  BOOST_OUTCOME_TRY(check_numbers(manifest, checked.kind));
+  BOOST_OUTCOME_TRY(PluginInfo info, checked(copy));
+  told.name = info.name;
+  told.kind = info.kind;
+  told.version = info.version;
+  told.summary = info.summary;
+  BOOST_OUTCOME_TRY(check_numbers(manifest, info.kind));
   const std::string checksum = copy.checksum();
   const fs::path file = copy.path();
   Library::Setting setting;
   setting.record = record_;
   setting.rules = rules_;
   setting.copy.emplace(std::move(copy));
-  setting.expected = std::move(checked);
+  setting.expected = std::move(info);
   BOOST_OUTCOME_TRY(auto library, Library::open(file, std::move(setting)));
   open_[checksum] = library;
   return library;

@@ -51,6 +51,7 @@ class Loader {
   enum class Options { must_fit, may_fit };
   Outcome<BuildPtr> finish(PrivateCopy copy, const Manifest& manifest, const config::PluginsConfig& config,
                            Options demand, PluginInfo& told);
+  Outcome<PluginInfo> checked(const PrivateCopy& copy);
   Outcome<std::shared_ptr<Library>> library_of(PrivateCopy copy, const Manifest& manifest, PluginInfo& told);
 
   HostPaths paths_;
@@ -58,6 +59,8 @@ class Loader {
   std::shared_ptr<CallRules> rules_;
   bool starting_ = false;
   std::atomic<bool> stop_{false};
+  /// What passed its check in this process, by checksum: the same bytes need no second one when they come back.
+  std::map<std::string, PluginInfo> checked_;
   std::map<std::string, std::weak_ptr<Library>>
       open_;  // by checksum: one build is opened once, also when it comes back
 };
