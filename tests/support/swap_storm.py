@@ -222,8 +222,11 @@ class Storm:
         """The version dropped last."""
         return VERSIONS[self.turn % 2]
 
-    def drop_next(self, within=15):
-        """Replaces each plugin by the other build, each in another way; waits until both roles serve it. Seconds it took."""
+    def drop_next(self, within=15, never_seen=False):
+        """Replaces each plugin by the other build, each in another way; waits until both roles serve it. Seconds it took.
+
+        never_seen: of bytes that were never there before, so that each is checked as if it came for the first time.
+        """
         self.turn += 1
         version = self.version()
         self.log.read()
@@ -231,7 +234,10 @@ class Storm:
         begun = time.monotonic()
         for number, file in enumerate(PLUGINS):
             self.link_to = self.builds[file, version]
-            self.methods[(self.turn // 2 + number) % len(self.methods)](self.drop / file, self.link_to.read_bytes())
+            if never_seen:
+                write_by_rename(self.drop / file, self.link_to.read_bytes() + os.urandom(16))
+            else:
+                self.methods[(self.turn // 2 + number) % len(self.methods)](self.drop / file, self.link_to.read_bytes())
             self.dropped += 1
 
         def arrived():
