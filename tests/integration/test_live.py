@@ -122,8 +122,8 @@ class Storm(Site):
                 self.assertEqual(after[role]["libraries"], [name + ".so" for name in swap_storm.in_force(status, role)])
                 for what in ("descriptors", "libraries"):
                     self.assertEqual(before[role][what], after[role][what])
-                # The allocator may take a region or two of its own; a swap that left one behind would show as hundreds.
-                self.assertLessEqual(after[role]["mappings"], before[role]["mappings"] + 16, role)
+                # Allocators and sanitizers take some regions of their own; swaps that left any behind would show as hundreds.
+                self.assertLessEqual(after[role]["mappings"], before[role]["mappings"] + max(16, before[role]["mappings"] // 8), role)
                 self.assertLessEqual(after[role]["VmRSS"] - before[role]["VmRSS"], growth_kb, (before[role], after[role]))
                 self.assertEqual([row for row in status[role]["plugins"] if row["faults"]], [])
         log = "\n".join(storm.log.others)
