@@ -6,7 +6,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_to.hpp>
 
-#include "gearbox/wire/messages.hpp"
+#include "gearbox/wire/frame.hpp"
 
 namespace gearbox::explain {
 namespace {

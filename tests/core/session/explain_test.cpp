@@ -55,6 +55,7 @@ TEST_F(Explains, ARequestThatWentWell) {
   EXPECT_EQ(call.batch, 1U);
   ASSERT_EQ(call.picks.size(), 1U);
   const explain::Pick& pick = call.picks[0];
+  ASSERT_TRUE(pick.chooser);
   EXPECT_EQ(pick.chooser->version, "3.1");
   ASSERT_EQ(pick.seen.size(), 2U);
   ASSERT_TRUE(pick.chosen);
