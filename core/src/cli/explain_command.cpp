@@ -31,9 +31,10 @@ Outcome<json::object> ask_node(const std::filesystem::path& socket, std::string 
     auto answer = serving::ask_control_now(socket, json::serialize(command), kWait);
     if (!answer) {
       const bool absent = answer.error().code == Errc::unreachable;
-      return absent ? Error{Errc::unreachable, "the node does not run, and what it knew of requests has gone with it: " +
-                                                   answer.error().detail}
-                    : answer.error();
+      return absent
+                 ? Error{Errc::unreachable, "the node does not run, and what it knew of requests has gone with it: " +
+                                                answer.error().detail}
+                 : answer.error();
     }
     BOOST_OUTCOME_TRY(all, parse_object(answer.value()));
     request = text_in(all, "request");  // in full: a prefix may stand for more in a moment

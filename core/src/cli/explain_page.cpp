@@ -64,7 +64,9 @@ std::string workers_text(const json::object& pick, bool bold) {
                  figures ? std::to_string(number_in(worker, "queued")) : "",
                  figures ? std::to_string(number_in(worker, "running")) : "",
                  figures ? std::to_string(number_in(worker, "capacity")) : "", p95 > 0 ? ms_text(p95) : "",
-                 !why.empty() ? "excluded: " + why : is_chosen ? "chosen" : "candidate"});
+                 !why.empty() ? "excluded: " + why
+                 : is_chosen  ? "chosen"
+                              : "candidate"});
     }
   }
   std::string text = table.text(bold);
@@ -82,8 +84,9 @@ std::string pick_text(const json::object& pick, bool bold) {
     text += "it had to wait: " + text_in(pick, "why");
   } else {
     text += "given to " + worker_text(chosen);
-    text += truth_in(pick, "stood_in") ? ", the least busy one, for " + build_of(balancer) + " chose none that was there"
-                                       : ", chosen by " + build_of(balancer);
+    text += truth_in(pick, "stood_in")
+                ? ", the least busy one, for " + build_of(balancer) + " chose none that was there"
+                : ", chosen by " + build_of(balancer);
   }
   text += "\n" + indented(workers_text(pick, bold), 6);
   if (const json::object& failed = object_in(pick, "failed"); !failed.empty()) {
@@ -102,9 +105,12 @@ std::string call_text(const json::object& call, bool bold) {
   if (call.contains("item")) text += " of item " + std::to_string(number_in(call, "item"));
   text += " (" + text_in(call, "kept") + "), " + text_in(call, "state");
   if (call.contains("error")) text += " with " + text_in(call, "error");
-  text += ": waited " + ms_text(number_in(call, "queue_us")) + " at the node and " +
+  const bool again = number_in(call, "attempts") > 1;
+  text += ": waited " + ms_text(number_in(call, "queue_us")) +
+          (again ? " until it got its last worker and " : " at the node and ") +
           ms_text(number_in(call, "worker_queue_us")) + " at the worker, ran " + ms_text(number_in(call, "run_us")) +
-          ", in a batch of " + std::to_string(number_in(call, "batch")) + ", version " + text_in(call, "version") + "\n";
+          ", in a batch of " + std::to_string(number_in(call, "batch")) + ", version " + text_in(call, "version") +
+          "\n";
   for (const json::value& pick : list_in(call, "picks")) {
     if (pick.is_object()) text += pick_text(pick.get_object(), bold);
   }
@@ -115,15 +121,15 @@ std::string call_text(const json::object& call, bool bold) {
 }
 
 std::string step_text(const json::object& step, bool bold) {
-  std::string text = "\nstep " + text_in(step, "step") + ": " + text_in(step, "state") + ", model " +
-                     text_in(step, "model");
+  std::string text =
+      "\nstep " + text_in(step, "step") + ": " + text_in(step, "state") + ", model " + text_in(step, "model");
   if (!step.contains("version")) return text + "\n";
   text += " " + text_in(step, "version") + " (" + text_in(step, "asked") + " was asked for; " +
           text_in(step, "version_note");
   if (step.contains("newest")) text += "; the newest is " + text_in(step, "newest");
   const json::object& calls = object_in(step, "calls");
-  text += ")\n  began at " + ms_text(number_in(step, "at_us")) + ", took " + ms_text(number_in(step, "took_us")) + "; " +
-          count_text(number_in(calls, "made"), "call") + ", longest wait " +
+  text += ")\n  began at " + ms_text(number_in(step, "at_us")) + ", took " + ms_text(number_in(step, "took_us")) +
+          "; " + count_text(number_in(calls, "made"), "call") + ", longest wait " +
           ms_text(number_in(step, "longest_queue_us")) + ", longest run " + ms_text(number_in(step, "longest_run_us"));
   for (const char* const what : {"failed", "retried", "open"}) {
     if (const std::uint64_t count = number_in(calls, what); count > 0) {

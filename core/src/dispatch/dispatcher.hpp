@@ -93,7 +93,7 @@ class Dispatcher {
     Job job;
     Done done;
     Instant since{};
-    std::uint32_t deaths = 0;  // workers that died with it
+    std::uint32_t deaths = 0;   // workers that died with it
     explain::Call explained{};  // empty until it is handed over, or waits at the head of its queue
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;
@@ -130,7 +130,7 @@ class Dispatcher {
     explain::OthersPtr others;
   };
   std::map<ModelKey, OthersAt> others_;  // made again when the pool's generation is another
-  std::map<WorkerId, JobId> alone_;  // workers that run a call which a worker died of: they get no other meanwhile
+  std::map<WorkerId, JobId> alone_;      // workers that run a call which a worker died of: they get no other meanwhile
   std::uint64_t retries_ = 0;
   std::uint64_t quarantined_ = 0;
   std::uint64_t own_picks_ = 0;

@@ -37,9 +37,8 @@ TracePtr Book::begin(const RequestKey& key) {
   auto trace = std::make_shared<Trace>();
   trace->key = key;
   trace->remembered = true;
-  trace->announced_unix_ms = std::chrono::duration_cast<milliseconds>(
-                                 std::chrono::system_clock::now().time_since_epoch())
-                                 .count();
+  trace->announced_unix_ms =
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   traces_.push_back(trace);
   trim();
   return trace;
@@ -70,8 +69,7 @@ Outcome<TracePtr> Book::find(std::string_view request) const {
     if (!found) {
       found = *at;
     } else if (found->key.id != (*at)->key.id) {
-      return Error{Errc::bad_input,
-                   "more than one request begins with " + std::string(request) + "; give more digits"};
+      return Error{Errc::bad_input, "more than one request begins with " + std::string(request) + "; give more digits"};
     }
   }
   if (found) return found;

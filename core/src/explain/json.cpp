@@ -67,16 +67,17 @@ json::object pick_json(const Pick& pick, Instant arrived) {
                                    {"checksum", pick.chooser->checksum.substr(0, 12)}};
   }
   out["chosen"] = pick.chosen ? json::value(std::move(chosen)) : json::value(nullptr);
-  if (!pick.chosen) out["why"] = pick.at_limit ? "the balancer says that each is at its queue limit" : "nobody had a place";
+  if (!pick.chosen)
+    out["why"] = pick.at_limit ? "the balancer says that each is at its queue limit" : "nobody had a place";
   if (pick.stood_in) out["stood_in"] = true;
   out["candidates"] = std::move(candidates);
   out["excluded"] = std::move(excluded);
   if (const auto more = pick.left_out + (pick.others ? pick.others->left_out : 0); more > 0) out["left_out"] = more;
   if (pick.error != Errc{}) {
     out["failed"] = json::object{{"code", name_of(pick.error)},
-                               {"reason", text_of(pick.reason)},
-                               {"begun", pick.begun},
-                               {"after_us", elapsed(pick.at, pick.ended).count()}};
+                                 {"reason", text_of(pick.reason)},
+                                 {"begun", pick.begun},
+                                 {"after_us", elapsed(pick.at, pick.ended).count()}};
   }
   return out;
 }
@@ -128,9 +129,9 @@ json::object step_json(const Step& step, const Trace& trace, std::size_t most, I
   show(step.first, "first");
   show(step.slowest, "slowest");
   show(step.still_open, "open");
-  out["calls"] = json::object{{"made", step.calls},       {"answered", step.answered},
-                              {"failed", step.failed},    {"retried", step.retried},
-                              {"open", step.open},        {"not_shown", step.answered + step.open - calls.size()}};
+  out["calls"] = json::object{{"made", step.calls},    {"answered", step.answered},
+                              {"failed", step.failed}, {"retried", step.retried},
+                              {"open", step.open},     {"not_shown", step.answered + step.open - calls.size()}};
   out["kept"] = std::move(calls);
   return out;
 }
@@ -163,8 +164,8 @@ json::object to_json(const Trace& trace, std::uint64_t from, Instant now) {
                               {"reply_us", time_between(trace.ready, trace.sent)},
                               {"acknowledged_us", time_between(trace.sent, trace.acknowledged)},
                               {"total_us", time_between(trace.arrived, trace.over ? trace.ready : now)}};
-  out["bytes"] = json::object{
-      {"uploaded", trace.wire_bytes}, {"plain", trace.plain_bytes}, {"result", trace.result_bytes}};
+  out["bytes"] =
+      json::object{{"uploaded", trace.wire_bytes}, {"plain", trace.plain_bytes}, {"result", trace.result_bytes}};
   json::array steps;
   std::size_t bytes = 0;
   std::size_t at = std::min<std::uint64_t>(from, trace.steps.size());

@@ -15,13 +15,13 @@
 
 namespace gearbox::explain {
 
-inline constexpr std::size_t kFirstCalls = 2;           // of a step, kept whatever they did
-inline constexpr std::size_t kSlowestCalls = 3;         // kept beside them
-inline constexpr std::size_t kOpenCalls = 3;            // that waited or ran when it ended, or do now
-inline constexpr std::size_t kPicks = 4;                // of a call: the first ones, and the last
-inline constexpr std::size_t kWorkers = 8;              // of a pick, of each kind: candidates, busy ones, others
-inline constexpr std::size_t kReasonBytes = 160;        // of an error's text
-inline constexpr std::size_t kTraceBytes = 24 * 1024;   // beyond that only the first call of each step is kept
+inline constexpr std::size_t kFirstCalls = 2;          // of a step, kept whatever they did
+inline constexpr std::size_t kSlowestCalls = 3;        // kept beside them
+inline constexpr std::size_t kOpenCalls = 3;           // that waited or ran when it ended, or do now
+inline constexpr std::size_t kPicks = 4;               // of a call: the first ones, and the last
+inline constexpr std::size_t kWorkers = 8;             // of a pick, of each kind: candidates, busy ones, others
+inline constexpr std::size_t kReasonBytes = 160;       // of an error's text
+inline constexpr std::size_t kTraceBytes = 24 * 1024;  // beyond that only the first call of each step is kept
 
 /// Which build of a balancer plugin chose. One object for all its picks.
 struct Chooser {
@@ -69,18 +69,18 @@ using OthersPtr = std::shared_ptr<const Others>;
 /// One look for a worker, by which a call got one, or found none.
 struct Pick {
   Instant at{};
-  std::uint32_t attempt = 0;            // hand-overs before this one
-  std::optional<WorkerId> chosen;       // none: it waited on; only the first such look in a row is kept
-  ChooserPtr chooser;                   // null: nobody was asked
-  bool stood_in = false;                // the plugin failed or named nobody: the least busy candidate was taken
-  bool at_limit = false;                // the plugin said that each is at its queue limit
-  std::vector<Seen> seen;               // at most 2 * kWorkers; sorted by id
-  std::uint32_t left_out = 0;           // further ones
-  OthersPtr others;                     // never null in a pick that is kept
-  Instant ended{};                      // {}: not yet
-  Errc error{};                         // what the worker, or its loss, answered; {}: none
-  bool begun = true;                    // of worker_lost: the worker had taken the call from its ring
-  std::string reason;                   // of the error
+  std::uint32_t attempt = 0;       // hand-overs before this one
+  std::optional<WorkerId> chosen;  // none: it waited on; only the first such look in a row is kept
+  ChooserPtr chooser;              // null: nobody was asked
+  bool stood_in = false;           // the plugin failed or named nobody: the least busy candidate was taken
+  bool at_limit = false;           // the plugin said that each is at its queue limit
+  std::vector<Seen> seen;          // at most 2 * kWorkers; sorted by id
+  std::uint32_t left_out = 0;      // further ones
+  OthersPtr others;                // never null in a pick that is kept
+  Instant ended{};                 // {}: not yet
+  Errc error{};                    // what the worker, or its loss, answered; {}: none
+  bool begun = true;               // of worker_lost: the worker had taken the call from its ring
+  std::string reason;              // of the error
 };
 
 /// One call of a step.
@@ -141,8 +141,8 @@ struct Trace {
   std::uint64_t wire_bytes = 0, plain_bytes = 0, result_bytes = 0;
   std::vector<Step> steps;
   bool over = false;
-  Errc error{};        // {}: none
-  std::string reason;  // of a failure
+  Errc error{};                   // {}: none
+  std::string reason;             // of a failure
   std::size_t kept_bytes = 0;     // of the calls in its steps
   std::size_t counted_bytes = 0;  // by the book, once it is over
   bool remembered = false;        // in the book

@@ -92,8 +92,8 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   setup.launcher = std::move(launcher);
   setup.shim = plugin_host::own_executable().parent_path() / "worker_shim";
   BOOST_OUTCOME_TRY(pool_, worker_pool::WorkerPool::create(std::move(setup)));
-  dispatcher_ = std::make_unique<dispatch::Dispatcher>(*pool_, instances_->balancer, queue_limit(*config_),
-                                                       instances_->chooser);
+  dispatcher_ =
+      std::make_unique<dispatch::Dispatcher>(*pool_, instances_->balancer, queue_limit(*config_), instances_->chooser);
   fill_service();
   requests_ = std::make_unique<session::Requests>(service_);
   CentralLink::Setup central;

@@ -34,9 +34,11 @@ TEST(ExplainPage, ReadsFromTopToBottom) {
            "from       anna\\x1b[31m, this host (uid 1000)\n",
            "node       node-1, configuration 0123456789ab\n",
            "of that    waited 0.01 ms for memory or a place, upload 1.5 ms, steps 45.1 ms\n",
-           "step find: done, model face 1 (latest was asked for; the newest had no ready worker yet; the newest is 2)\n",
+           "step find: done, model face 1 (latest was asked for; the newest had no ready worker yet; the newest is "
+           "2)\n",
            "60 calls, longest wait 5.0 ms, longest run 20.0 ms, 1 retried\n",
-           "  call of item 7 (first), done: waited 5.0 ms at the node and 0.10 ms at the worker, ran 20.0 ms, in a batch of 1, "
+           "  call of item 7 (first), done: waited 5.0 ms until it got its last worker and 0.10 ms at the worker, ran "
+           "20.0 ms, in a batch of 1, "
            "version 1\n",
            "    at 1.6 ms: given to worker-1 (pid 41), chosen by least_loaded 1.2 (3f9a01c2",
            "      worker-1   41       0        1              2  20.0 ms  chosen\n",
@@ -52,9 +54,12 @@ TEST(ExplainPage, ReadsFromTopToBottom) {
 }
 
 TEST(ExplainPage, OfFactsThatLackMostStillPrints) {
-  EXPECT_NE(explain_page(boost::json::parse(R"({"request": "ab", "steps": [{"step": "x", "state": "not begun"}, 5]})").as_object(), false)
-                .find("step x: not begun"),
-            std::string::npos);
+  EXPECT_NE(
+      explain_page(
+          boost::json::parse(R"({"request": "ab", "steps": [{"step": "x", "state": "not begun"}, 5]})").as_object(),
+          false)
+          .find("step x: not begun"),
+      std::string::npos);
 }
 
 }  // namespace
