@@ -43,6 +43,8 @@ class Explain(unittest.TestCase):
         self.addCleanup(self.site.__exit__)
         self.site.start()
         self.site.wait_ready()
+        cluster.wait_until("both workers", lambda: [
+            worker["state"] for worker in self.site.status()["node"]["workers"]] == ["ready", "ready"], 60)
         self.file = self.site.scratch / "hello.bin"
 
     def submit(self, task, content, ok=True):
@@ -110,7 +112,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(first["chosen"]["pid"], busy["pid"])
         self.assertEqual((first["failed"]["code"], first["failed"]["begun"]), ("worker_lost", True))
         self.assertNotEqual(second["chosen"]["pid"], busy["pid"])
-        self.assertIn(busy["pid"], [worker["pid"] for worker in second["excluded"]])
+        self.assertIn(first["chosen"]["slot"], [worker["slot"] for worker in second["excluded"]])
         self.assertEqual((call["attempts"], call["state"]), (2, "done"))
         page = self.site.run("explain", request).stdout
         print(page, flush=True)

@@ -60,7 +60,8 @@ std::string workers_text(const json::object& pick, bool bold) {
       const bool figures = worker.contains("capacity");
       const std::uint64_t p95 = number_in(worker, "p95_us");
       const std::string why = text_in(worker, "why");
-      table.add({"worker-" + std::to_string(number_in(worker, "slot")), std::to_string(number_in(worker, "pid")),
+      const std::uint64_t pid = number_in(worker, "pid");  // 0: it has no process just then
+      table.add({"worker-" + std::to_string(number_in(worker, "slot")), pid > 0 ? std::to_string(pid) : "",
                  figures ? std::to_string(number_in(worker, "queued")) : "",
                  figures ? std::to_string(number_in(worker, "running")) : "",
                  figures ? std::to_string(number_in(worker, "capacity")) : "", p95 > 0 ? ms_text(p95) : "",
