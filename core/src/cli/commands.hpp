@@ -14,5 +14,6 @@ void add_config_commands(CLI::App& app, CliContext& context);    // config check
 void add_doctor_command(CLI::App& app, CliContext& context);     // doctor
 void add_accounts_commands(CLI::App& app, CliContext& context);  // users, nodes, keys
 void add_results_commands(CLI::App& app, CliContext& context);   // results list|get
+void add_explain_command(CLI::App& app, CliContext& context);    // explain
 
 }  // namespace gearbox::cli

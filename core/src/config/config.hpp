@@ -62,6 +62,7 @@ struct NodeConfig {  // [node]
   std::string central_key;   // its X25519 public key, hex; empty: read from this host's state folder
   std::string balancer = "least_loaded";
   std::uint32_t spin_us = 20;  // how long a reader polls its ring before it sleeps; 0 allowed
+  std::uint32_t explain_requests = 1024;  // remembered for `broker explain`; 0: none
   LimitsConfig limits;
   StoreConfig store;
 };

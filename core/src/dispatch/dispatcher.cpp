@@ -1,6 +1,7 @@
 #include "dispatch/dispatcher.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace gearbox::dispatch {
@@ -12,15 +13,73 @@ namespace {
 constexpr std::uint32_t kDeathsToQuarantine = 2;
 /// Queues of models that nothing waits for; beyond that they are dropped.
 constexpr std::size_t kSpareQueues = 64;
+
+explain::Standing standing_of(std::string_view state) {
+  if (state == "suspect") return explain::Standing::suspect;
+  if (state == "draining") return explain::Standing::draining;
+  if (state == "failed") return explain::Standing::failed;
+  if (state == "gone") return explain::Standing::gone;
+  return explain::Standing::not_ready;
+}
+
+explain::Seen seen_of(const worker_pool::WorkerView& worker, explain::Standing standing) {
+  constexpr microseconds::rep kMost = std::numeric_limits<std::uint32_t>::max();
+  explain::Seen seen;
+  seen.worker = worker.id;
+  seen.slot = worker.place;
+  seen.pid = worker.pid;
+  seen.queued = worker.running > 0 ? worker.running - 1 : 0;
+  seen.running = worker.running > 0 ? 1 : 0;
+  seen.capacity = worker.capacity;
+  seen.p95_us = static_cast<std::uint32_t>(std::clamp<microseconds::rep>(worker.step_p95.count(), 0, kMost));
+  seen.standing = standing;
+  return seen;
+}
+
+/// The first ones of each kind; the rest are counted.
+void add_seen(explain::Pick& pick, const worker_pool::WorkerView& worker, explain::Standing standing) {
+  const bool candidate = standing == explain::Standing::candidate;
+  const auto alike = std::count_if(pick.seen.begin(), pick.seen.end(), [&](const explain::Seen& seen) {
+    return (seen.standing == explain::Standing::candidate) == candidate;
+  });
+  if (static_cast<std::size_t>(alike) < explain::kWorkers) {
+    pick.seen.push_back(seen_of(worker, standing));
+  } else {
+    ++pick.left_out;
+  }
+}
+
+/// Of many candidates the chosen one may be among those that were only counted.
+void keep_chosen(explain::Pick& pick, const std::vector<worker_pool::WorkerView>& ready) {
+  const auto is_chosen = [&](const auto& seen) { return seen.worker == *pick.chosen; };
+  if (std::any_of(pick.seen.begin(), pick.seen.end(), is_chosen)) return;
+  const auto last = std::find_if(pick.seen.rbegin(), pick.seen.rend(), [](const explain::Seen& seen) {
+    return seen.standing == explain::Standing::candidate;
+  });
+  for (const worker_pool::WorkerView& worker : ready) {
+    if (worker.id == *pick.chosen && last != pick.seen.rend()) *last = seen_of(worker, explain::Standing::candidate);
+  }
+}
+
+void note_end(explain::Call& call, const worker_pool::CallAnswer& answer, Instant now) {
+  if (call.picks.empty()) return;
+  explain::Pick& pick = call.picks.back();
+  pick.ended = now;
+  if (answer.outputs) return;
+  pick.error = answer.outputs.error().code;
+  pick.begun = answer.begun;
+  pick.reason = explain::shortened(answer.outputs.error().detail);
+}
 }  // namespace
 
 Dispatcher::Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer,
-                       std::size_t queue_limit)
-    : pool_(pool), balancer_(std::move(balancer)), queue_limit_(queue_limit) {}
+                       std::size_t queue_limit, explain::ChooserPtr chooser)
+    : pool_(pool), balancer_(std::move(balancer)), chooser_(std::move(chooser)), queue_limit_(queue_limit) {}
 
-void Dispatcher::use(std::shared_ptr<plugin::Balancer> balancer) {
+void Dispatcher::use(std::shared_ptr<plugin::Balancer> balancer, explain::ChooserPtr chooser) {
   // A pick under way holds the earlier one itself; see pick().
   balancer_ = std::move(balancer);
+  chooser_ = std::move(chooser);
 }
 
 Outcome<void> fit(const model::Record& record, worker_pool::CallSpec& call) {
@@ -99,6 +158,7 @@ void Dispatcher::pump() {
   // Models come and go; their queues must not pile up.
   if (queues_.size() > kSpareQueues) std::erase_if(queues_, [](const auto& queue) { return queue.second.empty(); });
   if (resolved_at_.size() > kSpareQueues) resolved_at_.clear();
+  if (others_.size() > kSpareQueues) others_.clear();
 }
 
 void Dispatcher::pump_model(std::list<JobId>& queue) {
@@ -144,12 +204,13 @@ void Dispatcher::resolve_again(std::list<JobId>& queue) {
   for (const auto& [id, error] : failed) {
     JobResult result;
     result.outputs = error;
+    tell(jobs_.at(id), result, Clock::now());
     finish(id, std::move(result));
   }
 }
 
-Outcome<plugin::CandidateId> Dispatcher::pick(const Waiting& waiting,
-                                              const std::vector<plugin::CandidateView>& candidates) {
+Dispatcher::Picked Dispatcher::pick(const Waiting& waiting, const std::vector<plugin::CandidateView>& candidates,
+                                    Instant now, explain::ChooserPtr& chooser) {
   std::uint64_t payload = 0;
   for (const auto& input : waiting.job.call.inputs) payload += input.spec.bytes;
   const plugin::RequestView request{.task = waiting.job.task,
@@ -160,35 +221,54 @@ Outcome<plugin::CandidateId> Dispatcher::pick(const Waiting& waiting,
                                     .attempt = static_cast<std::uint8_t>(std::min<std::uint32_t>(waiting.deaths, 255))};
   // Held here: whatever the call does, it ends before its object does.
   const std::shared_ptr<plugin::Balancer> balancer = balancer_;
-  Outcome<plugin::CandidateId> picked = balancer->pick(request, candidates, Clock::now());
-  if (!picked && picked.error().code == Errc::overloaded) return picked;
+  chooser = chooser_;
+  Outcome<plugin::CandidateId> picked = balancer->pick(request, candidates, now);
+  if (!picked && picked.error().code == Errc::overloaded) return {std::move(picked)};
   const auto is_there = [&](const plugin::CandidateView& candidate) { return candidate.id == picked.value(); };
-  if (picked && std::any_of(candidates.begin(), candidates.end(), is_there)) return picked;
+  if (picked && std::any_of(candidates.begin(), candidates.end(), is_there)) return {std::move(picked)};
   // A fault of the plugin is not the request's: the least busy one will do. The plugin host counts faults.
   ++own_picks_;
   const auto least = std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::pair(a.queued + a.running, a.id) < std::pair(b.queued + b.running, b.id);
   });
-  return least->id;
+  return {least->id, true};
 }
 
 bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
+  const bool explained = waiting.job.explained;
+  explain::Pick noted;
   std::vector<plugin::CandidateView> candidates;
-  for (const worker_pool::WorkerView& worker : pool_.ready(*waiting.job.record)) {
-    if (worker.running >= worker.capacity || alone_.contains(worker.id)) continue;
-    // A call that a worker died of runs alone: whoever is there with it would be suspected as well.
-    if (waiting.deaths > 0 && worker.running > 0) continue;
-    candidates.push_back({.id = plugin::CandidateId{static_cast<std::uint32_t>(worker.id)},
-                          .queued = worker.running > 0 ? worker.running - 1 : 0,
-                          .running = worker.running > 0 ? 1U : 0U,
-                          .capacity = 1,
-                          .step_p95 = worker.step_p95});
+  const auto see = [&](const worker_pool::WorkerView& worker, explain::Standing standing) {
+    if (explained) add_seen(noted, worker, standing);
+  };
+  const std::vector<worker_pool::WorkerView> ready = pool_.ready(*waiting.job.record);
+  for (const worker_pool::WorkerView& worker : ready) {
+    if (worker.running >= worker.capacity) {
+      see(worker, explain::Standing::full);
+    } else if (alone_.contains(worker.id)) {
+      see(worker, explain::Standing::alone);
+    } else if (waiting.deaths > 0 && worker.running > 0) {
+      // A call that a worker died of runs alone: whoever is there with it would be suspected as well.
+      see(worker, explain::Standing::not_idle);
+    } else {
+      see(worker, explain::Standing::candidate);
+      candidates.push_back({.id = plugin::CandidateId{static_cast<std::uint32_t>(worker.id)},
+                            .queued = worker.running > 0 ? worker.running - 1 : 0,
+                            .running = worker.running > 0 ? 1U : 0U,
+                            .capacity = 1,
+                            .step_p95 = worker.step_p95});
+    }
   }
+  const Instant now = candidates.empty() && !explained ? Instant{} : Clock::now();
+  noted.at = now;
   while (!candidates.empty()) {
-    const auto picked = pick(waiting, candidates);
-    if (!picked) return false;  // each is at the balancer's own limit: wait for the next change
+    const Picked picked = pick(waiting, candidates, now, noted.chooser);
+    if (!picked.candidate) {  // each is at the balancer's own limit: wait for the next change
+      noted.at_limit = true;
+      break;
+    }
     const auto chosen = std::find_if(candidates.begin(), candidates.end(),
-                                     [&](const auto& candidate) { return candidate.id == picked.value(); });
+                                     [&](const auto& candidate) { return candidate.id == picked.candidate.value(); });
     worker_pool::CallSpec spec = waiting.job.call;
     spec.attempt = waiting.deaths;
     const WorkerId worker{static_cast<std::uint32_t>(chosen->id)};
@@ -198,11 +278,73 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
       waiting.running = true;
       waiting.call = called.value();
       if (waiting.deaths > 0) alone_.insert_or_assign(worker, id);
+      if (explained) {
+        noted.chosen = worker;
+        keep_chosen(noted, ready);
+        noted.stood_in = picked.stood_in;
+        note(waiting, std::move(noted));
+      }
       return true;
     }
     candidates.erase(chosen);  // full or just lost: ask again without it
+    for (explain::Seen& seen : noted.seen) {
+      if (seen.worker == worker) seen.standing = explain::Standing::refused;
+    }
   }
+  // Of many looks in vain the first one tells why it had to wait.
+  const auto& picks = waiting.explained.picks;
+  if (explained && (picks.empty() || picks.back().chosen)) note(waiting, std::move(noted));
   return false;
+}
+
+void Dispatcher::note(Waiting& waiting, explain::Pick pick) {
+  pick.attempt = waiting.explained.attempts;
+  if (pick.chosen) ++waiting.explained.attempts;
+  pick.others = others(*waiting.job.record);
+  waiting.explained.submitted = waiting.since;
+  waiting.explained.add(std::move(pick));
+}
+
+/// Those that no pick for `record` can choose, whatever they have to do.
+explain::OthersPtr Dispatcher::others(const model::Record& record) {
+  const std::uint64_t generation = pool_.generation();
+  OthersAt& known = others_[key_of(record)];
+  if (known.others && known.generation == generation) return known.others;
+  auto found = std::make_shared<explain::Others>();
+  for (const worker_pool::WorkerView& worker : pool_.workers()) {
+    if (worker.model != record.name) continue;
+    const bool same = worker.version == record.version && worker.digest == record.digest;
+    if (same && worker.state == "ready") continue;
+    if (found->workers.size() == explain::kWorkers) {
+      ++found->left_out;
+      continue;
+    }
+    explain::Others::Worker other;
+    other.seen = seen_of(worker, same ? standing_of(worker.state) : explain::Standing::other_model);
+    if (worker.version != record.version) other.version = worker.version;
+    found->workers.push_back(std::move(other));
+  }
+  known = {generation, std::move(found)};
+  return known.others;
+}
+
+/// What was noted goes with the result.
+void Dispatcher::tell(Waiting& waiting, JobResult& result, Instant now) {
+  if (!waiting.job.explained) return;
+  explain::Call& call = result.explained;
+  call = std::move(waiting.explained);
+  call.submitted = waiting.since;
+  call.ended = now;
+  call.run = result.run;
+  if (!result.outputs) call.error = result.outputs.error().code;
+}
+
+std::optional<explain::Call> Dispatcher::explained(JobId id) const {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || !found->second.job.explained) return std::nullopt;
+  explain::Call call = found->second.explained;
+  call.submitted = found->second.since;
+  return call;
 }
 
 void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
@@ -211,6 +353,8 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   if (found == jobs_.end()) return;  // cancelled meanwhile
   Waiting& waiting = found->second;
   waiting.running = false;
+  const Instant now = Clock::now();
+  note_end(waiting.explained, answer, now);
   if (!answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
     if (answer.begun) ++waiting.deaths;  // else it only waited there
     if (waiting.deaths < kDeathsToQuarantine) {
@@ -228,12 +372,13 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   // Handed over ahead of time, a call still waits in the worker's ring: all that is not the model's own time is
   // waiting.
   const microseconds ran = std::chrono::duration_cast<microseconds>(answer.run);
-  result.queued = std::max(elapsed(waiting.since, Clock::now()) - ran, microseconds{0});
+  result.queued = std::max(elapsed(waiting.since, now) - ran, microseconds{0});
   result.run = answer.run;
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;
   result.record = waiting.job.record;
   result.outputs = std::move(answer.outputs);
+  tell(waiting, result, now);
   finish(id, std::move(result));
   pump();
 }

@@ -8,11 +8,13 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
+#include "explain/trace.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/plugin/balancer.hpp"
 #include "worker_pool/worker_pool.hpp"
@@ -26,6 +28,7 @@ struct Job {
   config::Snapshot config;                      // in which the two are looked up
   std::shared_ptr<const model::Record> record;  // resolve()'s answer
   worker_pool::CallSpec call;                   // fits `record`, see fit()
+  bool explained = false;                       // its picks are noted down
 };
 
 /// Checks the inputs of `call` against `record` and asks for as much room as its outputs may take.
@@ -39,6 +42,7 @@ struct JobResult {
   WorkerId worker{};
   std::uint32_t attempts = 0;
   std::shared_ptr<const model::Record> record;  // which it was in the end
+  explain::Call explained;                      // of a job that is
 };
 
 struct ModelLoad {
@@ -48,10 +52,12 @@ struct ModelLoad {
 class Dispatcher {
  public:
   /// `queue_limit`: calls that may wait for one model; one more is refused.
-  Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer, std::size_t queue_limit);
+  /// `chooser`: which build `balancer` is of; told to those who ask why.
+  Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer, std::size_t queue_limit,
+             explain::ChooserPtr chooser = nullptr);
 
   /// From the next pick on. The balancer that was there may be in use by others; it is let go here.
-  void use(std::shared_ptr<plugin::Balancer> balancer);
+  void use(std::shared_ptr<plugin::Balancer> balancer, explain::ChooserPtr chooser = nullptr);
   /// From the next submit on.
   void limit(std::size_t queue_limit) { queue_limit_ = queue_limit; }
 
@@ -67,6 +73,10 @@ class Dispatcher {
   Outcome<JobId> submit(Job job, Done done);
   /// Forgets the job: `done` is not called any more. A running call ends in its worker and its answer is dropped.
   void cancel(JobId job);
+  /// What has been noted of a job that is neither answered nor cancelled; nullopt of one that is not explained.
+  std::optional<explain::Call> explained(JobId job) const;
+
+  worker_pool::Service service(const model::Record& record) const { return pool_.service(record); }
 
   /// Calls that wait and run, by model name.
   std::map<std::string, ModelLoad> load() const;
@@ -83,7 +93,8 @@ class Dispatcher {
     Job job;
     Done done;
     Instant since{};
-    std::uint32_t deaths = 0;  // workers that died with it
+    std::uint32_t deaths = 0;   // workers that died with it
+    explain::Call explained{};  // empty until it is handed over, or waits at the head of its queue
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;
   };
@@ -93,19 +104,33 @@ class Dispatcher {
   void pump_model(std::list<JobId>& queue);
   void resolve_again(std::list<JobId>& queue);
   bool hand_over(JobId id, Waiting& waiting);
-  Outcome<plugin::CandidateId> pick(const Waiting& waiting, const std::vector<plugin::CandidateView>& candidates);
+  struct Picked {
+    Outcome<plugin::CandidateId> candidate = Error{};
+    bool stood_in = false;
+  };
+  Picked pick(const Waiting& waiting, const std::vector<plugin::CandidateView>& candidates, Instant now,
+              explain::ChooserPtr& chooser);
+  explain::OthersPtr others(const model::Record& record);
+  void note(Waiting& waiting, explain::Pick pick);
+  static void tell(Waiting& waiting, JobResult& result, Instant now);
   void answered(JobId id, worker_pool::CallAnswer answer);
   void finish(JobId id, JobResult result);
   void enqueue(JobId id, bool first);
 
   worker_pool::WorkerPool& pool_;
   std::shared_ptr<plugin::Balancer> balancer_;
+  explain::ChooserPtr chooser_;
   std::size_t queue_limit_;
   JobId next_id_ = 1;
   std::unordered_map<JobId, Waiting> jobs_;
   std::map<ModelKey, std::list<JobId>> queues_;
   std::map<ModelKey, std::uint64_t> resolved_at_;  // the pool's generation when a queue was resolved again
-  std::map<WorkerId, JobId> alone_;  // workers that run a call which a worker died of: they get no other meanwhile
+  struct OthersAt {
+    std::uint64_t generation = 0;
+    explain::OthersPtr others;
+  };
+  std::map<ModelKey, OthersAt> others_;  // made again when the pool's generation is another
+  std::map<WorkerId, JobId> alone_;      // workers that run a call which a worker died of: they get no other meanwhile
   std::uint64_t retries_ = 0;
   std::uint64_t quarantined_ = 0;
   std::uint64_t own_picks_ = 0;

@@ -32,10 +32,14 @@ Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& c
   if (last != nullptr && last->balancer_name == made->balancer_name &&
       last->balancer_edition == made->balancer_edition) {
     made->balancer = last->balancer;
+    made->chooser = last->chooser;
   } else {
     auto balancer = table.balancer(made->balancer_name);
     if (!balancer) return with_key("node.balancer", balancer.error());
     made->balancer = std::move(balancer).value();
+    const plugin_host::PluginInfo* const build = table.info("balancer", made->balancer_name);
+    made->chooser = std::make_shared<const explain::Chooser>(
+        explain::Chooser{made->balancer_name, build->version, build->checksum});
   }
   made->transport_edition = table.transport_edition(config.node.listen);
   if (last != nullptr && last->transport_edition == made->transport_edition) {

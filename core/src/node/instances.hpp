@@ -6,6 +6,7 @@
 #include <string>
 
 #include "config/config.hpp"
+#include "explain/trace.hpp"
 #include "plugin_host/plugin_host.hpp"
 
 namespace gearbox::node {
@@ -13,6 +14,7 @@ namespace gearbox::node {
 /// Belongs to the node's strand once it is in use. An upload keeps the codecs it began with.
 struct Instances {
   std::shared_ptr<plugin::Balancer> balancer;
+  explain::ChooserPtr chooser;                   // which build the balancer is of
   std::shared_ptr<plugin::Transport> transport;  // for node.listen
   std::map<std::string, std::shared_ptr<plugin::Codec>, std::less<>> codecs;
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "config/facts.hpp"
+#include "explain/json.hpp"
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
 #include "serving/control_client.hpp"
@@ -37,6 +38,7 @@ Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_p
     : state_(state),
       config_(std::move(config)),
       io_(std::move(io)),
+      explained_(config_->node.explain_requests),
       drain_limit_(*io_),
       central_url_(config_->node.central),
       central_key_(config_->node.central_key) {}
@@ -90,7 +92,8 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   setup.launcher = std::move(launcher);
   setup.shim = plugin_host::own_executable().parent_path() / "worker_shim";
   BOOST_OUTCOME_TRY(pool_, worker_pool::WorkerPool::create(std::move(setup)));
-  dispatcher_ = std::make_unique<dispatch::Dispatcher>(*pool_, instances_->balancer, queue_limit(*config_));
+  dispatcher_ =
+      std::make_unique<dispatch::Dispatcher>(*pool_, instances_->balancer, queue_limit(*config_), instances_->chooser);
   fill_service();
   requests_ = std::make_unique<session::Requests>(service_);
   CentralLink::Setup central;
@@ -127,10 +130,11 @@ Outcome<void> Node::follow() {
 void Node::put_in_force(const live::Update& update, std::shared_ptr<const Instances> instances) {
   if (stopping_) return;
   instances_ = std::move(instances);
-  dispatcher_->use(instances_->balancer);
+  dispatcher_->use(instances_->balancer, instances_->chooser);
   if (update.config != config_) {
     config_ = update.config;
     dispatcher_->limit(queue_limit(*config_));
+    explained_.limit(config_->node.explain_requests);
     if (store_) store_->reconfigure(config_->node.store);
     pool_->apply(config_);
     central_->hurry();  // the digest, and perhaps other tasks
@@ -151,6 +155,7 @@ void Node::fill_service() {
   service_.pool = pool_.get();
   service_.dispatcher = dispatcher_.get();
   service_.store = store_.get();
+  service_.explain = &explained_;
   service_.config = [this] { return config_; };
   service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {
     // One instance serves all uploads of this strand; its contexts and scratch memory stay warm.
@@ -258,7 +263,19 @@ Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
 Outcome<boost::json::object> Node::control(std::string_view command, const boost::json::object& request) {
   if (command == "status") return status_of(facts());
   if (command == "config") return config_facts(request);
+  if (command == "explain") return explain_request(request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
+}
+
+Outcome<boost::json::object> Node::explain_request(const boost::json::object& request) const {
+  const auto* const id = request.if_contains("request");
+  if (id == nullptr || !id->is_string()) return Error{Errc::bad_input, "explain: \"request\" is missing"};
+  const auto* const from = request.if_contains("from");
+  BOOST_OUTCOME_TRY(const explain::TracePtr trace, explained_.find(std::string(id->get_string())));
+  const std::uint64_t first = from != nullptr && from->is_int64() ? static_cast<std::uint64_t>(from->get_int64()) : 0;
+  boost::json::object facts = explain::to_json(requests_->as_of_now(*trace), first, Clock::now());
+  facts["node"] = config_->node.name;
+  return facts;
 }
 
 FactSources Node::facts() const {

@@ -11,6 +11,7 @@
 #include "config/config.hpp"
 #include "config/state_dir.hpp"
 #include "dispatch/dispatcher.hpp"
+#include "explain/book.hpp"
 #include "live/follower.hpp"
 #include "node/central_link.hpp"
 #include "node/facts.hpp"
@@ -60,6 +61,7 @@ class Node {
   Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request);
   FactSources facts() const;
   boost::json::object config_facts(const boost::json::object& request) const;
+  Outcome<boost::json::object> explain_request(const boost::json::object& request) const;
   void workers_changed();
   void close_revoked();
   void end_workers();
@@ -75,6 +77,7 @@ class Node {
   std::unique_ptr<store::ResultStore> store_;
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
+  explain::Book explained_;
   session::Service service_;
   std::unique_ptr<session::Requests> requests_;
   std::shared_ptr<CentralLink> central_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/versions.hpp"
+
 namespace gearbox::pipeline {
 
 using worker_pool::TensorRef;
@@ -26,11 +28,21 @@ void Run::begin() {
     step.timing.model = config.model;
     steps_.push_back(std::move(step));
   }
+  if (explain::Trace* const trace = request_.trace.get(); trace != nullptr) {
+    for (const config::StepConfig& config : request_.task->steps) {
+      explain::Step& step = trace->steps.emplace_back();
+      step.name = config.name;
+      step.model = config.model;
+      step.asked = config.version;
+      step.scattered = !config.for_each.empty();
+    }
+  }
   advance();
 }
 
 void Run::cancel() {
   over_ = true;
+  if (request_.trace) note_open(*std::exchange(request_.trace, nullptr));
   for (const auto& [place, job] : std::exchange(jobs_, {})) dispatcher_.cancel(job);
   values_.clear();
   steps_.clear();
@@ -42,6 +54,56 @@ void Run::finish(Outcome<RunResult> outcome) {
   Finished finished = std::move(finished_);
   cancel();
   finished(std::move(outcome));
+}
+
+void Run::note_open(explain::Trace& trace) const {
+  std::vector<std::pair<std::size_t, explain::Call>> waiting;
+  for (const auto& [place, job] : jobs_) {
+    std::optional<explain::Call> call = dispatcher_.explained(job);
+    const std::size_t step = place >> 32;
+    if (!call || step >= trace.steps.size()) continue;
+    call->item = static_cast<std::uint32_t>(place);
+    if (call->picks.empty()) {
+      waiting.emplace_back(step, std::move(*call));
+    } else {
+      trace.steps[step].add_open(std::move(*call), trace.kept_bytes);
+    }
+  }
+  // Those that never got near a worker have least to tell.
+  for (auto& [step, call] : waiting) trace.steps[step].add_open(std::move(call), trace.kept_bytes);
+}
+
+void Run::note_start(std::size_t index, const model::Record& record, std::size_t calls) const {
+  explain::Step& step = request_.trace->steps[index];
+  const config::StepConfig& config = *steps_[index].config;
+  step.started = Clock::now();
+  step.calls = static_cast<std::uint32_t>(calls);
+  step.version = record.version;
+  const model::Record* const newest = config::find_model(*request_.config, config.model, "latest");
+  if (newest == nullptr) {
+    step.note = explain::VersionNote::stands_in;
+    return;
+  }
+  if (newest->version == record.version) {
+    if (newest->digest != record.digest) step.note = explain::VersionNote::content;
+    return;
+  }
+  step.newest = newest->version;
+  if (!config.version.empty() && config.version != "latest") {
+    step.note = explain::VersionNote::exact;
+  } else if (config::compare_versions(record.version, newest->version) > 0) {
+    step.note = explain::VersionNote::stands_in;
+  } else {
+    const bool comes = dispatcher_.service(*newest) == worker_pool::Service::coming;
+    step.note = comes ? explain::VersionNote::coming : explain::VersionNote::none;
+  }
+}
+
+void Run::note_answer(std::size_t index, std::size_t call, dispatch::JobResult& result) const {
+  explain::Step& step = request_.trace->steps[index];
+  result.explained.item = static_cast<std::uint32_t>(call);
+  if (result.record && result.record->version != step.version) result.explained.version = result.record->version;
+  step.add(std::move(result.explained), request_.trace->kept_bytes);
 }
 
 const Value* Run::find(const config::TensorSource& source) const {
@@ -121,7 +183,9 @@ Outcome<void> Run::start_step(std::size_t index) {
   step.answers.resize(calls.size());
   step.open_calls = calls.size();
   step.timing.calls = static_cast<std::uint32_t>(calls.size());
+  if (request_.trace) note_start(index, *record, calls.size());
   if (calls.empty()) return gather(step);
+  const bool explained = request_.trace != nullptr;
   for (std::size_t call = 0; call < calls.size(); ++call) {
     dispatch::Job job;
     job.task = request_.task->name;
@@ -133,6 +197,7 @@ Outcome<void> Run::start_step(std::size_t index) {
     job.call.deadline = request_.deadline;
     job.call.tenant = request_.tenant;
     job.call.priority = request_.priority;
+    job.explained = explained;
     BOOST_OUTCOME_TRY(dispatch::fit(*record, job.call));
     BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), [self = shared_from_this(), index,
                                                                          call](dispatch::JobResult result) {
@@ -150,6 +215,7 @@ Outcome<void> Run::start_step(std::size_t index) {
 void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult result) {
   if (over_) return;
   jobs_.erase((std::uint64_t{index} << 32) | call);
+  if (request_.trace) note_answer(index, call, result);
   Step& step = steps_[index];
   const auto where = [&] {
     std::string text = "step '" + step.config->name + "'";
@@ -204,6 +270,7 @@ Outcome<void> Run::gather(Step& step) {
   }
   step.answers.clear();
   step.done = true;
+  if (request_.trace) request_.trace->steps[static_cast<std::size_t>(&step - steps_.data())].ended = Clock::now();
   return done();
 }
 

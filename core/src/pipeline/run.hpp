@@ -12,6 +12,7 @@
 
 #include "config/config.hpp"
 #include "dispatch/dispatcher.hpp"
+#include "explain/trace.hpp"
 #include "gearbox/wire/messages.hpp"
 
 namespace gearbox::pipeline {
@@ -42,6 +43,7 @@ struct RunRequest {
   Instant deadline = Instant::max();
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;
+  explain::TracePtr trace;  // its steps are filled in; null: nothing is noted
 };
 
 /// At most so many calls may one for_each make.
@@ -54,6 +56,8 @@ class Run : public std::enable_shared_from_this<Run> {
   static std::shared_ptr<Run> start(dispatch::Dispatcher& dispatcher, RunRequest request, Finished finished);
   /// Drops all that waits or runs; `finished` is not called.
   void cancel();
+  /// Adds the calls that wait or run now to the steps of `trace`.
+  void note_open(explain::Trace& trace) const;
 
  private:
   struct Answer {
@@ -76,6 +80,8 @@ class Run : public std::enable_shared_from_this<Run> {
   bool is_fed(const Step& step) const;
   const Value* find(const config::TensorSource& source) const;
   Outcome<void> start_step(std::size_t index);
+  void note_start(std::size_t index, const model::Record& record, std::size_t calls) const;
+  void note_answer(std::size_t index, std::size_t call, dispatch::JobResult& result) const;
   Outcome<std::vector<std::vector<worker_pool::TensorRef>>> calls_of(const Step& step) const;
   void answered(std::size_t step, std::size_t call, dispatch::JobResult result);
   Outcome<void> gather(Step& step);

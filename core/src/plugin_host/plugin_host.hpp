@@ -96,6 +96,8 @@ class Table {
   /// Another number when the build or the options behind the name are others; 0 when there is none.
   std::uint64_t edition(std::string_view kind, std::string_view name) const;
   std::uint64_t transport_edition(std::string_view url) const;
+  /// What is known of the build behind the name; nullptr when there is none. Lives as long as the table.
+  const PluginInfo* info(std::string_view kind, std::string_view name) const;
   std::vector<std::string> names(std::string_view kind) const;
 
  private:

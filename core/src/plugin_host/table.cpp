@@ -79,6 +79,11 @@ std::uint64_t Table::edition(std::string_view kind, std::string_view name) const
   return found == entries_.end() ? 0 : found->second.edition;
 }
 
+const PluginInfo* Table::info(std::string_view kind, std::string_view name) const {
+  const auto found = entries_.find(std::pair(std::string(kind), std::string(name)));
+  return found == entries_.end() ? nullptr : &found->second.info;
+}
+
 std::uint64_t Table::transport_edition(std::string_view url) const {
   const Entry* entry = serving(url);
   return entry == nullptr ? 0 : entry->edition;

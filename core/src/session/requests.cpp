@@ -106,6 +106,7 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
   }
   const RequestPtr& request = made.value();
   request->listener = listener;
+  note_begin(request);
   table_.emplace(key, request);
   ++open_;
   ++devices_[key.device].open;
@@ -114,6 +115,21 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
   waiting_.push_back(request);
   admit();
   return done();
+}
+
+void Requests::note_begin(const RequestPtr& request) {
+  if (service_.explain == nullptr) return;
+  request->trace = service_.explain->begin(request->key);
+  explain::Trace* const trace = request->trace.get();
+  if (trace == nullptr) return;
+  trace->arrived = request->arrived;
+  trace->task = request->task->name;
+  trace->user = request->identity.user;
+  trace->tenant = request->identity.ticket.tenant;
+  trace->priority = request->identity.local ? request->announced.priority : 0;
+  trace->config = service_.explain->digest(request->config->digest);
+  trace->wire_bytes = request->upload.submit().wire_bytes;
+  trace->plain_bytes = request->ingest.plain_bytes();
 }
 
 Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit) {
@@ -207,6 +223,7 @@ void Requests::admit() {
     ++share.places;
     request->uploading = true;
     request->progress = Clock::now();
+    if (request->trace) request->trace->admitted = request->progress;
     ++uploads_;
     stop_point("node.upload.announced");
     if (request->upload.complete()) {
@@ -290,6 +307,7 @@ void Requests::complete(const RequestPtr& request) {
   }
   stop_point("node.upload.verified");
   request->verified = Clock::now();
+  if (request->trace) request->trace->verified = request->verified;
   request->upload.to(UploadState::accepted);
   ++counters_.accepted;
   counters_.plain_bytes += request->ingest.plain_bytes();
@@ -304,6 +322,7 @@ void Requests::complete(const RequestPtr& request) {
   run.tenant = request->identity.ticket.tenant;
   // No account says yet who may go first, so no device may say it of itself.
   run.priority = request->identity.local ? request->announced.priority : 0;
+  run.trace = request->trace;
   auto started = pipeline::Run::start(*service_.dispatcher, std::move(run),
                                       [this, weak = std::weak_ptr(request)](Outcome<pipeline::RunResult> outcome) {
                                         if (const RequestPtr alive = weak.lock()) finish(alive, std::move(outcome));

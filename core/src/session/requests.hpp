@@ -61,6 +61,7 @@ struct Request {
   Instant progress{};                // when bytes came last
   bool uploading = false;            // holds one of the places for uploads
   std::uint64_t acknowledged = 0;    // offset last told to the device
+  explain::TracePtr trace;           // null: it is not remembered
 
   // once it is over
   std::optional<Error> error;
@@ -94,7 +95,7 @@ class Requests {
   /// The device has the whole answer.
   void acknowledge(const RequestKey& key);
   /// The answer was sent, or a piece of it: the time to acknowledge it counts from here.
-  void sent(const RequestPtr& request) { linger(request); }
+  void sent(const RequestPtr& request);
   /// A session of `device` begins. Errors: overloaded when it has too many already. Each success is followed by left().
   Outcome<void> joined(const PublicKey& device);
   /// The session ended: its requests linger for a while, then are cancelled and forgotten.
@@ -111,9 +112,13 @@ class Requests {
 
   std::size_t open() const { return open_; }
   const RequestCounters& counters() const { return counters_; }
+  /// With the calls of a request that runs as they stand.
+  explain::Trace as_of_now(const explain::Trace& trace) const;
   bool draining() const { return draining_; }
 
  private:
+  void note_begin(const RequestPtr& request);
+  void note_end(const RequestPtr& request);
   Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit);
   void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
   void complete(const RequestPtr& request);

@@ -94,6 +94,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
     parking_.park(request->tensors);
   }
   keep(request);
+  note_end(request);
   request->ingest.release();
   // An answer that waits for its device must not hold what the configuration was: models and plugins go with it.
   request->task = nullptr;
@@ -114,6 +115,32 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   check_idle();
   // Its slabs may go now, or when the store has read them; whoever waits for memory is looked at after that.
   asio::post(*service_.io, [this] { admit(); });
+}
+
+void Requests::note_end(const RequestPtr& request) {
+  explain::Trace* const trace = request->trace.get();
+  if (trace == nullptr) return;
+  trace->ready = request->ready;
+  trace->result_bytes = request->result.bytes;
+  if (request->error) {
+    trace->error = request->error->code;
+    trace->reason = explain::shortened(request->error->detail);
+  }
+  service_.explain->end(*trace);
+}
+
+explain::Trace Requests::as_of_now(const explain::Trace& trace) const {
+  explain::Trace copy = trace;
+  const auto found = table_.find(trace.key);
+  if (found != table_.end() && found->second->trace.get() == &trace && found->second->run) {
+    found->second->run->note_open(copy);
+  }
+  return copy;
+}
+
+void Requests::sent(const RequestPtr& request) {
+  if (request->trace) request->trace->sent = Clock::now();
+  linger(request);
 }
 
 void Requests::keep(const RequestPtr& request) {
@@ -186,6 +213,7 @@ void Requests::acknowledge(const RequestKey& key) {
   const auto found = table_.find(key);
   if (found == table_.end() || !found->second->over) return;
   const RequestPtr request = found->second;
+  if (request->trace) request->trace->acknowledged = Clock::now();
   forget(request);
 }
 

@@ -10,6 +10,7 @@
 
 #include "config/config.hpp"
 #include "dispatch/dispatcher.hpp"
+#include "explain/book.hpp"
 #include "gearbox/link/keys.hpp"
 #include "gearbox/plugin/codec.hpp"
 #include "gearbox/wire/messages.hpp"
@@ -27,6 +28,7 @@ struct Service {
   worker_pool::WorkerPool* pool = nullptr;
   dispatch::Dispatcher* dispatcher = nullptr;
   store::ResultStore* store = nullptr;      // null: nothing is kept
+  explain::Book* explain = nullptr;         // null: nothing is remembered
   serving::LogBudget log{20, seconds(10)};  // for what strangers cause
   std::function<config::Snapshot()> config;
   std::function<Outcome<std::shared_ptr<plugin::Codec>>(std::string_view name)> codec;

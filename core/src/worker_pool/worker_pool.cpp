@@ -133,6 +133,7 @@ WorkerView Pool::view(const Worker& worker) const {
   view.retired = worker.retired;
   view.reason = worker.reason;
   view.pid = worker.pid;
+  view.place = worker.place;
   view.running = static_cast<std::uint32_t>(worker.running.size());
   view.capacity = worker.capacity();
   view.calls = worker.calls;

@@ -67,6 +67,7 @@ struct WorkerView {
   bool retired = false;  // not wanted by the present configuration; it serves until another does, or drains
   std::string reason;    // of failed: the last error
   int pid = 0;
+  std::uint32_t place = 0;     // N of "worker-N"; given again when its slot has gone
   std::uint32_t running = 0;   // handed over and not yet answered, at most record.prefetch + 1
   std::uint32_t capacity = 0;  // how many may be handed over at once
   std::uint64_t calls = 0, failures = 0;

@@ -46,6 +46,7 @@ central = "tcp://192.0.2.1:7600"
 central_key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 balancer = "round_robin"
 spin_us = 0
+explain_requests = 77
 [node.limits]
 max_upload_mb = 8
 max_pixels = 1000
@@ -93,6 +94,7 @@ text = "x"
   EXPECT_EQ(config.node.central, "tcp://192.0.2.1:7600");
   EXPECT_EQ(config.node.central_key.size(), 64U);
   EXPECT_EQ(config.node.spin_us, 0U);
+  EXPECT_EQ(config.node.explain_requests, 77U);
   EXPECT_EQ(config.node.limits.max_upload_bytes, 8ULL << 20);
   EXPECT_EQ(config.node.limits.max_pixels, 1000U);
   EXPECT_EQ(config.node.limits.input_arena_bytes, 16ULL << 20);

@@ -145,6 +145,7 @@ class NodeFixture : public ::testing::Test {
     service_.node = "test-node";
     service_.pool = pool_.get();
     service_.dispatcher = dispatcher_.get();
+    service_.explain = &book_;
     service_.config = [this] { return snapshot_; };
     service_.codec = [](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {
       if (name != "zstd") return Error{Errc::not_found, std::string(name)};
@@ -308,6 +309,7 @@ class NodeFixture : public ::testing::Test {
   std::shared_ptr<ByModelName> launcher_;
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
+  explain::Book book_{1024};
   Service service_;
   std::unique_ptr<Requests> requests_;
   std::vector<DevicePtr> devices_;
