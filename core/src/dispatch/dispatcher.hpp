@@ -39,6 +39,7 @@ struct JobResult {
   WorkerId worker{};
   std::uint32_t attempts = 0;
   std::shared_ptr<const model::Record> record;  // which it was in the end
+  std::vector<std::string> ends;                // how the workers ended that died with it
 };
 
 struct ModelLoad {
@@ -84,6 +85,7 @@ class Dispatcher {
     Done done;
     Instant since{};
     std::uint32_t deaths = 0;  // workers that died with it
+    std::vector<std::string> ends;
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;
   };

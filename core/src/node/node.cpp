@@ -15,6 +15,7 @@
 
 #include "config/facts.hpp"
 #include "gearbox/base/text.hpp"
+#include "node/quarantine_facts.hpp"
 #include "serving/control.hpp"
 #include "serving/control_client.hpp"
 
@@ -258,6 +259,7 @@ Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
 Outcome<boost::json::object> Node::control(std::string_view command, const boost::json::object& request) {
   if (command == "status") return status_of(facts());
   if (command == "config") return config_facts(request);
+  if (command == "quarantine") return answer_quarantine(*requests_, request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
 }
 

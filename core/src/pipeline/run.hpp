@@ -44,6 +44,12 @@ struct RunRequest {
   std::uint8_t priority = 0;
 };
 
+/// Of a run that ended as `quarantined`: what killed whom.
+struct Deadly {
+  std::string step, model, version;
+  std::vector<std::string> ends;  // of the workers, in their order
+};
+
 /// At most so many calls may one for_each make.
 inline constexpr std::size_t kMaxFanOut = 4096;
 
@@ -54,6 +60,8 @@ class Run : public std::enable_shared_from_this<Run> {
   static std::shared_ptr<Run> start(dispatch::Dispatcher& dispatcher, RunRequest request, Finished finished);
   /// Drops all that waits or runs; `finished` is not called.
   void cancel();
+  /// To be asked from inside `finished`, when that says quarantined.
+  const Deadly& deadly() const { return deadly_; }
 
  private:
   struct Answer {
@@ -92,6 +100,7 @@ class Run : public std::enable_shared_from_this<Run> {
   microseconds queue_{0};
   bool first_call_seen_ = false;
   bool over_ = false;
+  Deadly deadly_;
 };
 
 /// Joins the tensors of a list: all of shape [1]: [n]; all of one shape: [n, ...]; otherwise one entry per item,

@@ -22,6 +22,7 @@
 #include "session/identity.hpp"
 #include "session/ingest.hpp"
 #include "session/parking.hpp"
+#include "session/quarantine.hpp"
 #include "session/service.hpp"
 
 namespace gearbox::session {
@@ -113,12 +114,17 @@ class Requests {
   const RequestCounters& counters() const { return counters_; }
   bool draining() const { return draining_; }
 
+  const Quarantine& quarantine() const { return quarantine_; }
+  /// That request may be sent again. Errors: those of Quarantine::release.
+  Outcome<RequestKey> release(std::string_view id);
+
  private:
   Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit);
   void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
   void complete(const RequestPtr& request);
   void finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome);
   void settle(const RequestPtr& request, link::UploadState state);
+  void quarantine(const RequestPtr& request, const Error& error);
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);
   void forget(const RequestPtr& request);
@@ -146,6 +152,7 @@ class Requests {
   std::size_t open_ = 0;
   RequestCounters counters_;
   Parking parking_;
+  Quarantine quarantine_;
   std::function<void()> idle_;
   bool draining_ = false;
   bool admitting_ = false;

@@ -62,6 +62,7 @@ version = "1"
 env = "py"
 count = 3
 devices = "cuda:0"
+memory_limit_mb = 700
 [[worker]]
 model = "read"
 env = "py"
@@ -155,6 +156,7 @@ const Edit kEdits[] = {
     {"gearbox.toml", "env = \"py\"\ncount", "env = \"other\"\ncount", "worker[detect].env: py -> other"},
     {"gearbox.toml", "count = 3", "count = 0", "worker[detect].count: 3 -> 0"},
     {"gearbox.toml", "cuda:0", "cpu", "worker[detect].devices: cuda:0 -> cpu"},
+    {"gearbox.toml", "memory_limit_mb = 700", "memory_limit_mb = 800", "worker[detect].memory_limit_mb: 700 -> 800"},
     {"gearbox.toml", "\"drop\"", "\"../drop\"", "plugins.folder: drop -> FOLDER/../drop"},
     {"gearbox.toml", "[\"aa", "[\"bb",
      "plugins.trusted_keys: aa112233445566778899aabbccddeeff00112233445566778899aabbccddeeff -> "
@@ -207,7 +209,8 @@ TEST_F(Compare, TheEditsAboveNameEveryKeyOfTheFiles) {
        {"task.read-text.steps", "task.read-text.step.one.model", "task.read-text.step.one.for_each",
         "task.read-text.step.one.inputs.image", "task.read-text.step.two.model", "task.read-text.step.two.version",
         "task.read-text.step.two.for_each", "task.read-text.step.two.inputs.crop", "task.read-text.result.text",
-        "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices"}) {
+        "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices",
+        "worker[read].memory_limit_mb"}) {
     EXPECT_EQ(left.erase(key), 1U) << key;
   }
   EXPECT_THAT(left, IsEmpty());
