@@ -99,8 +99,9 @@ TEST_F(Supervision, ANodeThatStoodStillEndsNobodyForIt) {
   ASSERT_TRUE(all_ready(2));
   const auto before = pool_->workers();
   for (const WorkerView& worker : before) ::kill(worker.pid, SIGSTOP);
+  run_for(milliseconds(150));                                       // their last beat is seen, a ping is on its way
   std::this_thread::sleep_for(timing_.frozen + milliseconds(300));  // as the whole host does, this process included
-  run_for(milliseconds(200));                                       // the workers wake up after the node
+  run_for(milliseconds(150));                                       // the workers wake up after the node
   for (const WorkerView& worker : before) ::kill(worker.pid, SIGCONT);
   ASSERT_TRUE(all_ready(2));
   run_for(milliseconds(500));
