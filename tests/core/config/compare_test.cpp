@@ -260,9 +260,10 @@ TEST_F(Compare, TheOrderOfTrustedKeysIsNoChange) {
 TEST_F(Compare, NamesWhatIsAddedAndWhatIsGone) {
   write_changed("tasks/read-text.toml", kFullTask, "count = \"one.count\"\n", "");
   write_changed("gearbox.toml", kFull, "[[worker]]\nmodel = \"read\"\nenv = \"py\"\n", "[env.new]\npython = \"n\"\n");
-  EXPECT_THAT(lines(), ::testing::ElementsAre("env.new.python: (none) -> n", "worker[read].env: py -> (none)",
-                                              "worker[read].count: 1 -> (none)",
-                                              "task.read-text.result.count: one.count -> (none)"));
+  EXPECT_THAT(lines(),
+              ::testing::ElementsAre("env.new.python: (none) -> n", "worker[read].env: py -> (none)",
+                                     "worker[read].count: 1 -> (none)", "worker[read].memory_limit_mb: 0 -> (none)",
+                                     "task.read-text.result.count: one.count -> (none)"));
 }
 
 TEST_F(Compare, AModelsFilesCountByTheirDigest) {
