@@ -115,9 +115,10 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
       return ExitCode::told_to_stop;
     }
     shm::WorkerEndpoint* const endpoint = attached.value().get();
-    Watchdog::watch_node([endpoint] { return endpoint->node_gone(); }, milliseconds(record.call_timeout_ms));
+    Watchdog::watch_node({[endpoint] { endpoint->beat(); }, [endpoint] { return endpoint->node_gone(); },
+                          milliseconds(record.call_timeout_ms)});
     const Outcome<void> served = serve_node(*endpoint, record, host);
-    Watchdog::watch_node({}, {});
+    Watchdog::forget_node();
     // Arrays that the model kept point into the mappings: those then stay until the process ends.
     if (host.holds_memory()) attached.value().release();
     if (!served && served.error().code != Errc::closed) {

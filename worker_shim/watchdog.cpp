@@ -15,11 +15,12 @@
 #include <thread>
 
 #include "gearbox/base/clock.hpp"
+#include "gearbox/shm/endpoint.hpp"
 
 namespace gearbox::shim {
 namespace {
 
-constexpr milliseconds kNodePoll{500};
+constexpr milliseconds kBeatEvery = shm::WorkerEndpoint::kBeatEvery;
 
 // A signal handler can reach nothing but globals; these first two are all it touches.
 std::atomic<bool> g_stopping{false};
@@ -37,8 +38,7 @@ struct State {
   std::mutex mutex;
   std::optional<Limit> limit;
   std::optional<Limit> stop;
-  std::function<bool()> node_gone;
-  milliseconds node_limit{};
+  std::optional<Watchdog::Node> node;
   std::optional<Instant> gone_since;
 };
 State& state() {
@@ -73,12 +73,12 @@ void end_if_due(State& now_state, Instant now) {
     say((*limit)->why);
     leave((*limit)->code);
   }
-  if (!now_state.node_gone || !g_busy.load(std::memory_order_relaxed) || !now_state.node_gone()) {
+  if (!now_state.node || !g_busy.load(std::memory_order_relaxed) || !now_state.node->gone()) {
     now_state.gone_since.reset();
     return;
   }
   if (!now_state.gone_since) now_state.gone_since = now;
-  if (now >= after(*now_state.gone_since, now_state.node_limit)) {
+  if (now >= after(*now_state.gone_since, now_state.node->limit)) {
     say("the node is gone and the model's call does not come back");
     leave(ExitCode::failed);
   }
@@ -94,11 +94,12 @@ void run() {
       if (g_stopping.load(std::memory_order_relaxed) && !shared.stop) {
         shared.stop = Limit{after(now, Watchdog::kGrace), ExitCode::told_to_stop, {}};
       }
+      if (shared.node) shared.node->beat();
       end_if_due(shared, now);
       Instant next = Instant::max();
       if (shared.limit) next = std::min(next, shared.limit->at);
       if (shared.stop) next = std::min(next, shared.stop->at);
-      if (shared.node_gone) next = std::min(next, after(now, kNodePoll));
+      if (shared.node) next = std::min(next, after(now, kBeatEvery));
       if (next != Instant::max()) {
         wait_ms = static_cast<int>(std::chrono::ceil<milliseconds>(next - now).count());
       }
@@ -146,14 +147,18 @@ void Watchdog::disarm() {
   state().limit.reset();
 }
 
-void Watchdog::watch_node(std::function<bool()> gone, milliseconds limit) {
+void Watchdog::watch_node(Node node) {
   {
     const std::lock_guard lock(state().mutex);
-    state().node_gone = std::move(gone);
-    state().node_limit = limit;
+    state().node = std::move(node);
     state().gone_since.reset();
   }
   wake();
+}
+
+void Watchdog::forget_node() {
+  const std::lock_guard lock(state().mutex);
+  state().node.reset();
 }
 
 void Watchdog::busy(bool is) {

@@ -1,4 +1,5 @@
 // watchdog.hpp: the thread that ends this process within a bound whatever Python or native code is doing.
+// It also gives the node its sign of life.
 //
 // Two things need it: a signal to stop that arrives while the model computes, and work that has a limit (loading,
 // leaving). Python's own signal handlers are off: they only run between bytecodes, which a blocked native call never
@@ -27,10 +28,17 @@ class Watchdog {
   static void arm(std::chrono::milliseconds limit, ExitCode code, std::string why);
   static void disarm();
 
-  /// While a call is running, `gone` is asked about twice a second on the watchdog's thread; when it has been true for
-  /// `limit`, the process ends: the node is gone and the model's call does not come back. Set an empty function before
-  /// what `gone` uses dies.
-  static void watch_node(std::function<bool()> gone, std::chrono::milliseconds limit);
+  /// The node that this process is attached to. Both functions are called on the watchdog's thread, several times a
+  /// second, whatever Python or the model do.
+  struct Node {
+    std::function<void()> beat;
+    std::function<bool()> gone;  // asked while a call is running
+    std::chrono::milliseconds limit{};
+  };
+  /// When `gone` has been true for `limit`, the process ends: the node is gone and the model's call does not come back.
+  static void watch_node(Node node);
+  /// Once it returns, neither function is called any more.
+  static void forget_node();
 
   /// Is the model running a call?
   static void busy(bool is);

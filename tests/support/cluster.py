@@ -41,6 +41,7 @@ shape = [1]
 '''
 
 ECHO_CODE = '''
+import ctypes
 import hashlib
 import os
 import time
@@ -48,7 +49,7 @@ import time
 
 class Model:
     def load(self, record, device):
-        pass
+        self.kept = []
 
     def infer(self, batch):
         answers = []
@@ -58,6 +59,10 @@ class Model:
             words = bytes(data[-16:] if bytes(data[:2]) == b"\\xff\\xd8" else data[:16]).split()
             if words[:1] == [b"sleep"]:
                 time.sleep(float(words[1]))
+            if words[:1] == [b"hold"]:  # in native code, without letting go of the GIL
+                ctypes.PyDLL(None).usleep(int(float(words[1]) * 1e6))
+            if words[:1] == [b"leak"]:  # so many MiB, for good
+                self.kept.append(b"x" * (int(words[1]) << 20))
             if words[:1] == [b"raise"]:
                 raise ValueError("asked to raise")
             if words[:1] == [b"die!"]:

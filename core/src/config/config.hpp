@@ -61,18 +61,19 @@ struct NodeConfig {  // [node]
   std::string central = "";  // URL; empty: this host's central
   std::string central_key;   // its X25519 public key, hex; empty: read from this host's state folder
   std::string balancer = "least_loaded";
-  std::uint32_t spin_us = 20;  // how long a reader polls its ring before it sleeps; 0 allowed
+  std::uint32_t spin_us = 20;             // how long a reader polls its ring before it sleeps; 0 allowed
   std::uint32_t explain_requests = 1024;  // remembered for `broker explain`; 0: none
   LimitsConfig limits;
   StoreConfig store;
 };
 
-struct WorkerConfig {       // [[worker]]
-  std::string model;        // a record's name
-  std::string version;      // empty: each version found
-  std::string env;          // [env.NAME]
-  std::uint32_t count = 1;  // 0 to 64
-  std::string devices;      // "", "cpu", "cuda:0"
+struct WorkerConfig {                    // [[worker]]
+  std::string model;                     // a record's name
+  std::string version;                   // empty: each version found
+  std::string env;                       // [env.NAME]
+  std::uint32_t count = 1;               // 0 to 64
+  std::string devices;                   // "", "cpu", "cuda:0"
+  std::uint64_t memory_limit_bytes = 0;  // what each may use for itself; 0: no limit
 };
 
 struct EnvConfig {     // [env.NAME]

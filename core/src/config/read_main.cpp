@@ -151,6 +151,7 @@ void read_workers(const toml::Table& root, Config& config) {
     if (table.require("env")) worker.env = table.name("env", "");
     worker.count = read_count(table, "count", worker.count, 0, kMaxWorkersOfOneTable);
     worker.devices = read_devices(table, "devices");
+    worker.memory_limit_bytes = read_mb(table, "memory_limit_mb", 0, 0, kMaxMb);
     check_model(table, worker, config);
     check_grant(table, worker, config);
     if (!worker.env.empty() && !config.envs.contains(worker.env)) {

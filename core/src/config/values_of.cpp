@@ -117,7 +117,8 @@ void list_store(const List& list, const StoreConfig& store) {
 }
 
 void list_node(const List& list, const NodeConfig& node) {
-  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, limits, store] = node;
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, limits, store] =
+      node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -166,12 +167,13 @@ std::vector<std::string> worker_ids(const std::vector<WorkerConfig>& workers) {
 void list_workers(const List& list, const std::vector<WorkerConfig>& workers) {
   const std::vector<std::string> ids = worker_ids(workers);
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    const auto& [model, version, env, count, devices] = workers[i];  // the model is in the id
+    const auto& [model, version, env, count, devices, memory_limit] = workers[i];  // the model is in the id
     const List worker = list.entry(ids[i]);
     worker.text("version", version);
     worker.text("env", env);
     worker.number("count", count);
     worker.text("devices", devices);
+    worker.mb("memory_limit_mb", memory_limit);
   }
 }
 

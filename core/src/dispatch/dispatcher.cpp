@@ -104,7 +104,7 @@ Outcome<Dispatcher::JobId> Dispatcher::submit(Job job, Done done) {
                  "no worker runs model " + job.record->name + " version " + job.record->version};
   }
   const JobId id = next_id_++;
-  Waiting waiting{.job = std::move(job), .done = std::move(done), .since = Clock::now()};
+  Waiting waiting{.job = std::move(job), .done = std::move(done), .since = Clock::now(), .ends = {}};
   jobs_.emplace(id, std::move(waiting));
   enqueue(id, false);
   if (pumping_) {
@@ -356,7 +356,10 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   const Instant now = Clock::now();
   note_end(waiting.explained, answer, now);
   if (!answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
-    if (answer.begun) ++waiting.deaths;  // else it only waited there
+    if (answer.begun) {  // else it only waited there
+      ++waiting.deaths;
+      waiting.ends.push_back(answer.outputs.error().detail);
+    }
     if (waiting.deaths < kDeathsToQuarantine) {
       ++retries_;
       enqueue(id, true);
@@ -377,6 +380,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;
   result.record = waiting.job.record;
+  result.ends = std::move(waiting.ends);
   result.outputs = std::move(answer.outputs);
   tell(waiting, result, now);
   finish(id, std::move(result));

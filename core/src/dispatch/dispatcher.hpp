@@ -43,6 +43,7 @@ struct JobResult {
   std::uint32_t attempts = 0;
   std::shared_ptr<const model::Record> record;  // which it was in the end
   explain::Call explained;                      // of a job that is
+  std::vector<std::string> ends;                // how the workers ended that died with it
 };
 
 struct ModelLoad {
@@ -95,6 +96,7 @@ class Dispatcher {
     Instant since{};
     std::uint32_t deaths = 0;   // workers that died with it
     explain::Call explained{};  // empty until it is handed over, or waits at the head of its queue
+    std::vector<std::string> ends;
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;
   };

@@ -137,6 +137,8 @@ json::object status_of(const FactSources& from) {
                                        {"calls", worker.calls},
                                        {"failures", worker.failures},
                                        {"restarts", worker.restarts},
+                                       {"memory_bytes", worker.memory_bytes},
+                                       {"memory_limit_bytes", worker.memory_limit_bytes},
                                        {"step_p95_us", worker.step_p95.count()}});
   }
   const worker_pool::WorkerPool::Memory memory = from.pool->memory();
@@ -171,7 +173,11 @@ json::object status_of(const FactSources& from) {
                                     {"wire_bytes", counted.wire_bytes},
                                     {"plain_bytes", counted.plain_bytes},
                                     {"retries", from.dispatcher->retries()},
-                                    {"quarantined", from.dispatcher->quarantined()}};
+                                    {"quarantined", from.dispatcher->quarantined()},
+                                    {"in_quarantine", from.requests->quarantine().all().size()}};
+  const worker_pool::WorkerPool::Ended ended = from.pool->ended();
+  status["workers_ended"] =
+      json::object{{"frozen", ended.frozen}, {"stuck", ended.stuck}, {"over_memory_limit", ended.outgrown}};
   json::object store{{"enabled", from.store != nullptr}};
   if (from.store != nullptr) {
     const store::Counters kept = from.store->counters();

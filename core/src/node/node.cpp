@@ -16,6 +16,7 @@
 #include "config/facts.hpp"
 #include "explain/json.hpp"
 #include "gearbox/base/text.hpp"
+#include "node/quarantine_facts.hpp"
 #include "serving/control.hpp"
 #include "serving/control_client.hpp"
 
@@ -264,6 +265,7 @@ Outcome<boost::json::object> Node::control(std::string_view command, const boost
   if (command == "status") return status_of(facts());
   if (command == "config") return config_facts(request);
   if (command == "explain") return explain_request(request);
+  if (command == "quarantine") return answer_quarantine(*requests_, request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
 }
 

@@ -225,6 +225,9 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
   if (!result.outputs) {
     Error error = result.outputs.error();
     error.detail = where() + error.detail;
+    if (error.code == Errc::quarantined) {
+      deadly_ = {step.config->name, result.record->name, result.record->version, std::move(result.ends)};
+    }
     finish(std::move(error));
     return;
   }

@@ -46,6 +46,12 @@ struct RunRequest {
   explain::TracePtr trace;  // its steps are filled in; null: nothing is noted
 };
 
+/// Of a run that ended as `quarantined`: what killed whom.
+struct Deadly {
+  std::string step, model, version;
+  std::vector<std::string> ends;  // of the workers, in their order
+};
+
 /// At most so many calls may one for_each make.
 inline constexpr std::size_t kMaxFanOut = 4096;
 
@@ -58,6 +64,8 @@ class Run : public std::enable_shared_from_this<Run> {
   void cancel();
   /// Adds the calls that wait or run now to the steps of `trace`.
   void note_open(explain::Trace& trace) const;
+  /// To be asked from inside `finished`, when that says quarantined.
+  const Deadly& deadly() const { return deadly_; }
 
  private:
   struct Answer {
@@ -98,6 +106,7 @@ class Run : public std::enable_shared_from_this<Run> {
   microseconds queue_{0};
   bool first_call_seen_ = false;
   bool over_ = false;
+  Deadly deadly_;
 };
 
 /// Joins the tensors of a list: all of shape [1]: [n]; all of one shape: [n, ...]; otherwise one entry per item,

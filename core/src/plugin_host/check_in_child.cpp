@@ -39,8 +39,8 @@ Error cannot(const std::string& what, int number) {
 }
 
 /// Whoever waits for an answer goes first: a check takes longer then on a busy host, but disturbs nobody. The scheduler
-/// shares the processors among sessions before it shares a session's part, so both are told. Where there is no such file,
-/// or it is refused, the check runs like everything else.
+/// shares the processors among sessions before it shares a session's part, so both are told. Where there is no such
+/// file, or it is refused, the check runs like everything else.
 void let_others_go_first(pid_t child) {
   constexpr int kNice = 10;  // not the least: a check has a time limit
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(child), kNice);

@@ -99,6 +99,11 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
     repeat(known->second, listener);
     return done();
   }
+  if (const Quarantined* held = quarantine_.find(key)) {
+    ++counters_.refused;
+    return Error{Errc::quarantined, held->reason + "; not run again before `broker quarantine release " +
+                                        to_text(key.id).substr(0, 12) + "` on node " + service_.node};
+  }
   Outcome<RequestPtr> made = make(identity, header, std::move(submit));
   if (!made) {
     ++counters_.refused;

@@ -22,6 +22,7 @@
 #include "session/identity.hpp"
 #include "session/ingest.hpp"
 #include "session/parking.hpp"
+#include "session/quarantine.hpp"
 #include "session/service.hpp"
 
 namespace gearbox::session {
@@ -116,6 +117,10 @@ class Requests {
   explain::Trace as_of_now(const explain::Trace& trace) const;
   bool draining() const { return draining_; }
 
+  const Quarantine& quarantine() const { return quarantine_; }
+  /// That request may be sent again. Errors: those of Quarantine::release.
+  Outcome<RequestKey> release(std::string_view id);
+
  private:
   void note_begin(const RequestPtr& request);
   void note_end(const RequestPtr& request);
@@ -124,6 +129,7 @@ class Requests {
   void complete(const RequestPtr& request);
   void finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome);
   void settle(const RequestPtr& request, link::UploadState state);
+  void quarantine(const RequestPtr& request, const Error& error);
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);
   void forget(const RequestPtr& request);
@@ -151,6 +157,7 @@ class Requests {
   std::size_t open_ = 0;
   RequestCounters counters_;
   Parking parking_;
+  Quarantine quarantine_;
   std::function<void()> idle_;
   bool draining_ = false;
   bool admitting_ = false;

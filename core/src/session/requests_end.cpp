@@ -2,6 +2,7 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "gearbox/base/stop_point.hpp"
@@ -46,7 +47,10 @@ bool Requests::arena_is_short() const {
 void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome) {
   if (request->over) return;
   request->ready = Clock::now();
-  if (!outcome) return fail(request, outcome.error());
+  if (!outcome) {
+    if (outcome.error().code == Errc::quarantined) quarantine(request, outcome.error());
+    return fail(request, outcome.error());
+  }
   pipeline::RunResult& result = outcome.value();
   request->tensors = std::move(result.tensors);
   for (const pipeline::ResultTensor& tensor : request->tensors) {
@@ -67,6 +71,29 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
   ++counters_.answered;
   settle(request, UploadState::done);
   if (const auto listener = request->listener.lock()) listener->finished(request);
+}
+
+void Requests::quarantine(const RequestPtr& request, const Error& error) {
+  Quarantined held;
+  held.key = request->key;
+  held.user = request->identity.user;
+  held.task = request->task->name;
+  if (request->run) held.deadly = request->run->deadly();
+  held.reason = error.detail;
+  held.input_bytes = request->upload.submit().wire_bytes;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  held.since_unix_ms = std::chrono::duration_cast<milliseconds>(now).count();
+  quarantine_.add(std::move(held));
+}
+
+Outcome<RequestKey> Requests::release(std::string_view id) {
+  BOOST_OUTCOME_TRY(const RequestKey key, quarantine_.release(id));
+  // The failure is remembered for a while: that, too, would be told instead of running it.
+  if (const auto known = table_.find(key); known != table_.end() && known->second->over) {
+    const RequestPtr request = known->second;
+    forget(request);
+  }
+  return key;
 }
 
 void Requests::fail(const RequestPtr& request, Error error) {

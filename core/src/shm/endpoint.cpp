@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -41,6 +42,7 @@ struct WorkerEndpoint::State {
   ByteView last_block, last_input;  // where the next call's are likely to be: slabs are used last in, first out
   SpinBudget spin;
   bool broken = false;
+  std::atomic<std::uint64_t>* beat = nullptr;
 
   Outcome<void> adopt(AttachMessage& message);
   Outcome<void> watch();
@@ -93,6 +95,7 @@ Outcome<void> WorkerEndpoint::State::adopt(AttachMessage& message) {
   BOOST_OUTCOME_TRY(RingMemory * ring, open_ring(ring_memory.data(), ring_memory.size(), accept->capacity));
   requests = RingConsumer(ring->to_worker, to_worker_entries(ring), accept->capacity);
   answers = RingProducer(ring->to_node, to_node_entries(ring, accept->capacity), accept->capacity);
+  beat = &ring->beat.count;
   own_bell = std::move(message.fds[kWorkerBellFd]);
   node_bell = Doorbell(std::move(message.fds[kNodeBellFd]));
   output = accept->output_arena;
@@ -446,6 +449,11 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
 void WorkerEndpoint::keep_gone_arenas(bool keep) {
   state_->keep_gone = keep;
   if (!keep) state_->gone.clear();
+}
+
+void WorkerEndpoint::beat() {
+  // Relaxed: the node looks at nothing but whether it changes.
+  state_->beat->fetch_add(1, std::memory_order_relaxed);
 }
 
 bool WorkerEndpoint::node_gone() const {

@@ -13,6 +13,7 @@ Outcome<std::shared_ptr<Attachment>> Attachment::accept(boost::asio::io_context&
   attachment->requests = shm::RingProducer(ring->to_worker, shm::to_worker_entries(ring), shm::kRingCapacity);
   attachment->answers =
       shm::RingConsumer(ring->to_node, shm::to_node_entries(ring, shm::kRingCapacity), shm::kRingCapacity);
+  attachment->beat = &ring->beat.count;
   BOOST_OUTCOME_TRY(attachment->worker_bell, shm::Doorbell::create());
   BOOST_OUTCOME_TRY(const shm::Doorbell node_bell, shm::Doorbell::create());
 

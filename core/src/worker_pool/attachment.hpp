@@ -5,6 +5,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -40,6 +41,7 @@ struct Attachment {
   shm::Mapping memory;
   shm::RingProducer requests;
   shm::RingConsumer answers;
+  const std::atomic<std::uint64_t>* beat = nullptr;  // the worker's sign of life; worth only a look whether it changes
   shm::Doorbell worker_bell;
   std::set<shm::ArenaId> shown;
   std::vector<shm::ArenaId> untold;  // shown once, gone now, and the worker does not know it yet

@@ -146,6 +146,22 @@ void Pool::cancel(WorkerPool::CallId id) {
              [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
 }
 
+/// What it has not begun others can do: the callers hear of it now. Should it run them after all, nobody listens.
+void Pool::hand_back(Worker& worker) {
+  const std::uint64_t taken = worker.attachment->requests.taken();
+  for (Running& running : worker.running) {
+    if (running.place <= taken || !running.answered) continue;
+    if (running.block) shm::mark_cancelled(running.block->bytes());
+    CallAnswer answer;
+    answer.begun = false;
+    answer.outputs =
+        Error{Errc::worker_lost, "worker " + std::to_string(worker.place) + " is " + std::string(name_of(worker.life))};
+    answer.worker = worker.id;
+    asio::post(io_,
+               [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
+  }
+}
+
 /// All callers hear of it now; the slabs stay until the process is gone. `taken`: how many calls the worker had begun.
 void Pool::end_calls(Worker& worker, const Error& error, std::uint64_t taken) {
   for (Running& running : worker.running) {

@@ -58,6 +58,7 @@ std::vector<Pool::Wanted> Pool::wanted_of(const config::Config& config) const {
       wanted.settings.record = std::make_shared<const model::Record>(record);
       wanted.settings.env = entry.env;
       wanted.settings.devices = entry.devices;
+      wanted.settings.memory_limit = entry.memory_limit_bytes;
       const auto env = config.envs.find(entry.env);
       if (env != config.envs.end() && !env->second.python.empty()) {
         // An absolute path stays as it is.
@@ -74,7 +75,7 @@ void Pool::follow() {
   std::vector<Wanted> wanted = wanted_of(*setup_.config);
   std::vector<Worker*> spare;
   for (const auto& worker : workers_) {
-    const bool ends = worker->life == Life::draining || (worker->retired && !worker->has_process());
+    const bool ends = worker->retired && (worker->life == Life::draining || !worker->has_process());
     if (!ends) spare.push_back(worker.get());
   }
   claim(wanted, spare);
@@ -104,6 +105,7 @@ void Pool::claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare) {
       --entry.missing;
       if (worker->retired) --unsettled_;
       worker->retired = worker->surplus = false;
+      worker->memory_limit = entry.settings.memory_limit;
       std::erase_if(worker->wanted_by, [](const auto& snapshot) { return snapshot.expired(); });
       worker->wanted_by.push_back(setup_.config);
       return true;
@@ -209,7 +211,7 @@ void Pool::end(Worker& worker) {
   if (!worker.alive || worker.told_to_end || worker.owes_answers()) return;
   worker.told_to_end = true;
   worker.told_at = Clock::now();
-  say_goodbye(worker, "the configuration does not want it any more");
+  say_goodbye(worker, worker.outgrown ? worker.reason : "the configuration does not want it any more");
   setup_.launcher->stop(worker.pid, setup_.timing.stop_grace);
 }
 

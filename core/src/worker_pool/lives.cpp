@@ -78,8 +78,12 @@ void Pool::start(Worker& worker) {
   worker.since = Clock::now();
   worker.was_ready = false;
   worker.excused = false;
+  worker.outgrown = worker.told_to_end = false;
   worker.pid = 0;
   worker.ping = 0;
+  worker.beat = 0;
+  worker.still = {};
+  worker.memory = 0;
   worker.said.clear();
   if (!worker.output) {
     auto made = ArenaSlabs::create(shm::ArenaId{worker.slot}, "output-" + std::to_string(worker.slot),

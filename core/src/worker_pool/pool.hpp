@@ -28,7 +28,8 @@ namespace gearbox::worker_pool {
 namespace asio = boost::asio;
 
 /// starting: ordered from the launcher · loading: has a pid · probing: attached, first round trip under way · ready ·
-/// suspect: does not answer in time · draining: not wanted any more; it answers what it has, then ends · gone: its
+/// suspect: does not answer in time · draining: not wanted any more, or grown too large; it answers what it has, then
+/// ends · gone: its
 /// process has ended, or is being killed · failed: tried again only after a minute, or when the model's folder changes.
 enum class Life { starting, loading, probing, ready, suspect, draining, gone, failed };
 std::string_view name_of(Life life);
@@ -59,6 +60,7 @@ bool is_same_model(const model::Record& a, const model::Record& b);
 struct Settings {
   std::shared_ptr<const model::Record> record;  // a copy: a worker keeps no snapshot of the configuration alive
   std::string env, python, devices;
+  std::uint64_t memory_limit = 0;  // bytes; 0: none. Not compared: it holds for the process that runs, too
   bool operator==(const Settings& other) const;
 };
 
@@ -74,6 +76,7 @@ struct Worker : Settings {
       wanted_by;             // snapshots; requests that run may still hold earlier ones
   bool retired = false;      // the present configuration does not want it; it is not started again
   bool surplus = false;      // of retired: others with the same settings stay
+  bool outgrown = false;     // of draining: because it uses more memory than it may; started again afterwards
   bool told_to_end = false;  // of draining
   Instant told_at{};
 
@@ -104,6 +107,11 @@ struct Worker : Settings {
   Instant busy_since{};          // of the oldest: handed over, or its predecessor answered
   WorkerPool::CallId ping = 0;   // not answered yet; 0: none
   Instant ping_sent{};
+  std::uint64_t beat = 0;    // its sign of life when it was last looked at
+  Clock::duration still{0};  // since it changed, as far as the node itself ran
+  std::uint64_t memory = 0;  // bytes of its own
+  Instant weighed{};
+  Instant outgrown_at{};
   shm::SpinBudget spin;
   StepWindow steps;
   std::uint64_t calls = 0, failures = 0;
@@ -112,6 +120,10 @@ struct Worker : Settings {
   bool attached() const { return attachment != nullptr; }
   /// Has it a call whose caller still waits?
   bool owes_answers() const;
+  /// Has it not even begun the oldest call it was handed?
+  bool takes_nothing() const {
+    return attached() && !running.empty() && running.front().place > attachment->requests.taken();
+  }
   /// Is there a process, or will there be one?
   bool has_process() const { return alive || launching; }
 };
@@ -150,6 +162,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::shared_ptr<ArenaSlabs> input_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by slot; changed by follow.cpp only, never while it is walked
   std::function<void()> changed_;
+  WorkerPool::Ended ended_;
 
  private:
   // follow.cpp
@@ -191,9 +204,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // watching.cpp
   void tick_later();
   void tick();
+  void make_good(Clock::duration lost, Instant now);
   void try_failed(Worker& worker, Instant now);
-  void look_after(Worker& worker, Instant now);
+  void look_after(Worker& worker, Instant now, Clock::duration watched);
+  void look_after_ready(Worker& worker, Instant now);
   void look_after_draining(Worker& worker, Instant now);
+
+  // weighing.cpp
+  void weigh(Worker& worker, Instant now);
+  void outgrow(Worker& worker, Instant now);
 
   // stopping.cpp
   void stop_late();
@@ -209,6 +228,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
                                              const shm::Descriptor& answer);
   Outcome<void> read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
+  void hand_back(Worker& worker);
   void end_calls(Worker& worker, const Error& error, std::uint64_t taken);
   std::size_t poll(Worker& worker, Instant now);
 
@@ -221,6 +241,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::unique_ptr<AttachListener> listener_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   asio::steady_timer ticker_;
+  Instant ticked_at_{};
   asio::steady_timer stop_limit_;
   std::function<void()> stopped_;
   struct Orphan {

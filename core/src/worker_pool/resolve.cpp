@@ -14,8 +14,8 @@ Service service_of(const Worker& worker) {
     case Life::ready:
       return Service::ready;
     case Life::failed:
-    case Life::draining:
       return Service::none;
+    case Life::draining:
     case Life::gone:
       return worker.retired ? Service::none : Service::coming;  // a retired one is not started again
     case Life::starting:

@@ -105,6 +105,10 @@ void WorkerPool::stop(std::function<void()> stopped) {
   state_->pool->stop(std::move(stopped));
 }
 
+WorkerPool::Ended WorkerPool::ended() const {
+  return state_->pool->ended_;
+}
+
 WorkerPool::Memory WorkerPool::memory() const {
   return state_->pool->memory();
 }
@@ -140,6 +144,8 @@ WorkerView Pool::view(const Worker& worker) const {
   view.failures = worker.failures;
   view.step_p95 = worker.steps.p95(Clock::now());
   view.restarts = worker.starts > 0 ? worker.starts - 1 : 0;
+  view.memory_bytes = worker.memory;
+  view.memory_limit_bytes = worker.memory_limit;
   return view;
 }
 

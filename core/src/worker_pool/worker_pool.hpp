@@ -71,13 +71,15 @@ struct WorkerView {
   std::uint32_t running = 0;   // handed over and not yet answered, at most record.prefetch + 1
   std::uint32_t capacity = 0;  // how many may be handed over at once
   std::uint64_t calls = 0, failures = 0;
-  microseconds step_p95{0};    // over the last 10 s
-  std::uint32_t restarts = 0;  // of this slot
+  microseconds step_p95{0};              // over the last 10 s
+  std::uint32_t restarts = 0;            // of this slot
+  std::uint64_t memory_bytes = 0;        // of its own, without what it shares; as of the last look
+  std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
 
 /// What the workers of one model's record can do for a call.
 enum class Service {
-  none,    // there are none, or they failed, or drain
+  none,    // there are none, or they failed, or are not wanted any more
   coming,  // none is ready, but one is starting, suspect or between two lives
   ready
 };
@@ -110,8 +112,13 @@ class WorkerPool {
  public:
   /// Periods and limits that only tests and special installations change.
   struct Timing {
-    milliseconds heartbeat{1000};     // between two looks at each worker; an idle one is pinged
-    milliseconds silent{10000};       // an idle worker that has not answered a ping for so long is killed
+    milliseconds heartbeat{350};  // between two looks at each worker; an idle one is pinged
+    milliseconds frozen{1400};    // no sign of life for so long, as far as the node itself ran: it is killed; suspect
+                                  // after half of it
+    milliseconds late{1200};      // one that beats, but answers no ping or takes no call for so long, is suspect
+    milliseconds silent{10000};   // and after so long killed
+    milliseconds memory_look{1000};   // between two looks at what memory it uses
+    milliseconds leak_grace{1000};    // for the calls of a worker that uses more than it may, before it is killed
     milliseconds backoff_first{200};  // before a worker is started again; doubled each time
     milliseconds backoff_most{30000};
     milliseconds stable{10000};        // ready for so long: the backoff begins anew
@@ -180,6 +187,14 @@ class WorkerPool {
     std::uint64_t input_bytes = 0, input_used = 0, output_bytes = 0, output_used = 0;
   };
   Memory memory() const;
+
+  /// Workers that the pool has ended, since it began.
+  struct Ended {
+    std::uint64_t frozen = 0;    // gave no sign of life
+    std::uint64_t stuck = 0;     // beat, but answered nothing within a limit
+    std::uint64_t outgrown = 0;  // used more memory than they may
+  };
+  Ended ended() const;
 
  private:
   struct State;

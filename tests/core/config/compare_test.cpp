@@ -63,6 +63,7 @@ version = "1"
 env = "py"
 count = 3
 devices = "cuda:0"
+memory_limit_mb = 700
 [[worker]]
 model = "read"
 env = "py"
@@ -157,6 +158,7 @@ const Edit kEdits[] = {
     {"gearbox.toml", "env = \"py\"\ncount", "env = \"other\"\ncount", "worker[detect].env: py -> other"},
     {"gearbox.toml", "count = 3", "count = 0", "worker[detect].count: 3 -> 0"},
     {"gearbox.toml", "cuda:0", "cpu", "worker[detect].devices: cuda:0 -> cpu"},
+    {"gearbox.toml", "memory_limit_mb = 700", "memory_limit_mb = 800", "worker[detect].memory_limit_mb: 700 -> 800"},
     {"gearbox.toml", "\"drop\"", "\"../drop\"", "plugins.folder: drop -> FOLDER/../drop"},
     {"gearbox.toml", "[\"aa", "[\"bb",
      "plugins.trusted_keys: aa112233445566778899aabbccddeeff00112233445566778899aabbccddeeff -> "
@@ -209,7 +211,8 @@ TEST_F(Compare, TheEditsAboveNameEveryKeyOfTheFiles) {
        {"task.read-text.steps", "task.read-text.step.one.model", "task.read-text.step.one.for_each",
         "task.read-text.step.one.inputs.image", "task.read-text.step.two.model", "task.read-text.step.two.version",
         "task.read-text.step.two.for_each", "task.read-text.step.two.inputs.crop", "task.read-text.result.text",
-        "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices"}) {
+        "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices",
+        "worker[read].memory_limit_mb"}) {
     EXPECT_EQ(left.erase(key), 1U) << key;
   }
   EXPECT_THAT(left, IsEmpty());
@@ -259,9 +262,10 @@ TEST_F(Compare, TheOrderOfTrustedKeysIsNoChange) {
 TEST_F(Compare, NamesWhatIsAddedAndWhatIsGone) {
   write_changed("tasks/read-text.toml", kFullTask, "count = \"one.count\"\n", "");
   write_changed("gearbox.toml", kFull, "[[worker]]\nmodel = \"read\"\nenv = \"py\"\n", "[env.new]\npython = \"n\"\n");
-  EXPECT_THAT(lines(), ::testing::ElementsAre("env.new.python: (none) -> n", "worker[read].env: py -> (none)",
-                                              "worker[read].count: 1 -> (none)",
-                                              "task.read-text.result.count: one.count -> (none)"));
+  EXPECT_THAT(lines(),
+              ::testing::ElementsAre("env.new.python: (none) -> n", "worker[read].env: py -> (none)",
+                                     "worker[read].count: 1 -> (none)", "worker[read].memory_limit_mb: 0 -> (none)",
+                                     "task.read-text.result.count: one.count -> (none)"));
 }
 
 TEST_F(Compare, AModelsFilesCountByTheirDigest) {

@@ -137,6 +137,8 @@ class NodeFixture : public ::testing::Test {
     setup.shim = ECHO_WORKER;
     setup.timing.backoff_first = milliseconds(20);
     setup.timing.heartbeat = milliseconds(100);
+    // Some tests stop a worker for a while.
+    setup.timing.silent = setup.timing.frozen = setup.timing.late = milliseconds(60'000);
     auto pool = worker_pool::WorkerPool::create(std::move(setup));
     ASSERT_TRUE(pool) << describe(pool.error());
     pool_ = std::move(pool).value();

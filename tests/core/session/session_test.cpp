@@ -185,6 +185,55 @@ TEST_F(Session, QuarantinesARequestThatKillsTwoWorkers) {
   EXPECT_EQ(ask(device, "echo", some_bytes(10), id_of(2)).header.type, FrameType::result);
 }
 
+TEST_F(Session, ARequestInQuarantineIsRefusedUntilItIsReleased) {
+  start({"die", "die"});
+  const DevicePtr device = log_in();
+  const Bytes bytes = some_bytes(10);
+  ASSERT_EQ(error_of(ask(device, "die", bytes, id_of(1))).code, Errc::quarantined);
+  ASSERT_EQ(requests_->quarantine().all().size(), 1U);
+  const Quarantined& held = requests_->quarantine().all().front();
+  EXPECT_EQ(held.task, "die");
+  EXPECT_EQ(held.deadly.model, "die");
+  EXPECT_EQ(held.deadly.version, "1");
+  EXPECT_EQ(held.deadly.step, "run");
+  EXPECT_EQ(held.input_bytes, 10U);
+  ASSERT_EQ(held.deadly.ends.size(), 2U);
+  EXPECT_NE(held.deadly.ends[0], held.deadly.ends[1]);  // two workers, each named
+  const RequestKey key = held.key;
+  requests_->acknowledge(key);  // the device knows; nothing but the quarantine remembers it now
+  const std::uint64_t before = calls();
+  const Error refused = error_of(ask(device, "die", bytes, id_of(1)));
+  EXPECT_EQ(refused.code, Errc::quarantined);
+  EXPECT_NE(refused.detail.find("broker quarantine release"), std::string::npos) << refused.detail;
+  EXPECT_EQ(calls(), before);
+
+  EXPECT_EQ(requests_->release("01").error().code, Errc::bad_input);
+  EXPECT_EQ(requests_->release("ffff").error().code, Errc::not_found);
+  ASSERT_TRUE(requests_->release(to_text(key.id).substr(0, 8)));
+  EXPECT_TRUE(requests_->quarantine().all().empty());
+  EXPECT_EQ(error_of(ask(device, "die", bytes, id_of(1))).code, Errc::quarantined);
+  EXPECT_GT(calls(), before);
+  // Released while its failure is still remembered: it runs as well.
+  const std::uint64_t again = calls();
+  ASSERT_TRUE(requests_->release(to_text(key.id)));
+  EXPECT_EQ(error_of(ask(device, "die", bytes, id_of(1))).code, Errc::quarantined);
+  EXPECT_GT(calls(), again);
+}
+
+TEST_F(Session, TheQuarantineHoldsTheLastOnes) {
+  Quarantine quarantine;
+  for (std::uint32_t i = 0; i < Quarantine::kMost + 1; ++i) {
+    Quarantined held;
+    held.key.id.bytes[0] = static_cast<std::byte>(i);
+    held.key.id.bytes[1] = static_cast<std::byte>(i >> 8);
+    quarantine.add(std::move(held));
+  }
+  EXPECT_EQ(quarantine.all().size(), Quarantine::kMost);
+  EXPECT_EQ(quarantine.all().front().key.id.bytes[0], std::byte{1});
+  EXPECT_EQ(quarantine.release("0000").error().code, Errc::not_found);  // the oldest went
+  EXPECT_TRUE(quarantine.release("0001"));
+}
+
 TEST_F(Session, SaysThatNoWorkerRunsTheModel) {
   start({"echo"});
   EXPECT_EQ(error_of(ask(log_in(), "hang", some_bytes(10), id_of(1))).code, Errc::model_unavailable);

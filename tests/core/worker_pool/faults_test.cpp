@@ -169,21 +169,25 @@ TEST_F(PoolFixture, AStoppedWorkerIsSuspectThenKilledAndReplaced) {
 }
 
 TEST_F(PoolFixture, AWorkerThatWasOnlyPausedIsReadyAgain) {
-  timing_.silent = milliseconds(10'000);
+  timing_.silent = timing_.frozen = milliseconds(10'000);
   record().call_timeout_ms = 200;
   ASSERT_TRUE(create(1));
   ASSERT_TRUE(all_ready(1));
   const WorkerView before = pool_->workers()[0];
-  record().call_timeout_ms = 200;
   ::kill(before.pid, SIGSTOP);
-  bool answered = false;
-  ASSERT_TRUE(
-      pool_->call(before.id, spec_with(64), [&](const CallAnswer& answer) { answered = answer.outputs.has_value(); }));
+  std::optional<CallAnswer> heard;
+  ASSERT_TRUE(pool_->call(before.id, spec_with(64), [&](CallAnswer answer) { heard = std::move(answer); }));
   ASSERT_TRUE(state_is("suspect"));
+  // It had not begun: others may do it.
+  ASSERT_TRUE(until([&] { return heard.has_value(); }));
+  ASSERT_FALSE(heard->outputs);
+  EXPECT_EQ(heard->outputs.error().code, Errc::worker_lost);
+  EXPECT_FALSE(heard->begun);
   ::kill(before.pid, SIGCONT);
-  ASSERT_TRUE(until([&] { return answered; }));
-  EXPECT_EQ(pool_->workers()[0].state, "ready");
+  ASSERT_TRUE(state_is("ready"));
   EXPECT_EQ(first(), before.id);
+  EXPECT_TRUE(answer_to(first(), spec_with(64)).outputs);
+  EXPECT_EQ(pool_->memory().input_used, 0U);
 }
 
 TEST_F(PoolFixture, AHangingCallEndsAndTheWorkerIsReplaced) {

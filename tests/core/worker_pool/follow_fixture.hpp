@@ -43,7 +43,8 @@ class FollowFixture : public PoolFixture {
  protected:
   FollowFixture() {
     config_.models.clear();
-    timing_.silent = milliseconds(60'000);  // on a busy machine a worker may be slow; none of these tests is about that
+    // On a busy machine a worker may be slow, and some are stopped on purpose; none of these tests is about that.
+    timing_.silent = timing_.frozen = timing_.late = milliseconds(60'000);
   }
   ~FollowFixture() override {
     pool_.reset();

@@ -47,6 +47,26 @@ TEST_F(FollowFixture, MoreWorkersAreStartedBesideThoseThatRunAndFewerEndTheIdleO
   EXPECT_FALSE(by_folder_->stopped.contains(busy.pid));
 }
 
+TEST_F(FollowFixture, AnotherMemoryLimitHoldsForTheWorkerThatRuns) {
+  add_model("echo", "1");
+  want("echo", 1);
+  begin();
+  ASSERT_TRUE(becomes("1", "ready"));
+  const WorkerId before = first();
+  ASSERT_TRUE(until([&] { return pool_->workers()[0].memory_bytes > 0; }));
+  config_.workers[0].memory_limit_bytes = 1U << 30;
+  reload();
+  ASSERT_TRUE(until([&] { return pool_->workers()[0].memory_limit_bytes == 1U << 30; }));
+  EXPECT_EQ(first(), before);
+  config_.workers[0].memory_limit_bytes = 1;
+  reload();
+  ASSERT_TRUE(until([&] { return pool_->ended().outgrown > 0; }));
+  config_.workers[0].memory_limit_bytes = 0;
+  reload();
+  ASSERT_TRUE(until([&] { return first() != before && pool_->workers().size() == 1; }));
+  EXPECT_TRUE(becomes("1", "ready"));
+}
+
 TEST_F(FollowFixture, WorkersThatAreNotReadyAreTheFirstToGo) {
   habits_["echo@1"] = "never_attach";
   add_model("echo", "1");

@@ -45,6 +45,7 @@ class PoolFixture : public ::testing::Test {
     config_.node.limits.output_arena_bytes = 4 << 20;
     timing_.heartbeat = milliseconds(50);
     timing_.silent = milliseconds(400);
+    timing_.memory_look = milliseconds(50);
     timing_.backoff_first = milliseconds(20);
     timing_.backoff_most = milliseconds(200);
   }
@@ -62,6 +63,7 @@ class PoolFixture : public ::testing::Test {
     worker.model = "echo";
     worker.env = "none";
     worker.count = workers;
+    worker.memory_limit_bytes = memory_limit_;
     config_.workers = {worker};
     launcher_ = std::make_shared<test_support::ForkLauncher>(io_, std::move(more));
     WorkerPool::Setup setup;
@@ -130,6 +132,7 @@ class PoolFixture : public ::testing::Test {
 
   std::filesystem::path root_;
   config::Config config_;
+  std::uint64_t memory_limit_ = 0;  // of each worker that create() configures
   WorkerPool::Timing timing_;
   boost::asio::io_context io_;
   std::shared_ptr<test_support::ForkLauncher> launcher_;

@@ -54,8 +54,9 @@ struct Liar {
     for (;;) {
       ring->to_worker.consumer_sleeps.store(1);
       if (ring->to_worker.head.load() != requests_taken) break;
+      ring->beat.count.fetch_add(1);
       pollfd fds[2] = {{bell.get(), POLLIN, 0}, {socket.get(), POLLIN, 0}};
-      ::poll(fds, 2, 1000);
+      ::poll(fds, 2, 200);
       if ((fds[1].revents & (POLLIN | POLLHUP)) != 0) return false;
       std::uint64_t count = 0;
       if ((fds[0].revents & POLLIN) != 0 && ::read(bell.get(), &count, sizeof count) < 0) return false;

@@ -5,18 +5,23 @@
 //   call fails
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
-//                 exits at once never_attach · lie:HOW (see liar.hpp)
+//                 exits at once never_attach · lie:HOW (see liar.hpp) · mute: works, but gives no sign of life · deaf:
+//                 the other way round, after its first answer · grow: each call takes 24 MiB for good · swell: a call
+//                 takes memory and does not end
 //   --seed N      for lie:random
 //   --pin CPU     runs there only
 #include <sched.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gearbox/shm/attach.hpp"
 #include "gearbox/shm/endpoint.hpp"
@@ -37,6 +42,12 @@ std::uint64_t read_once(ByteView bytes) {
   return sum;
 }
 
+/// Memory that really is there, and never goes away.
+void take_memory(std::size_t bytes) {
+  static std::vector<std::vector<char>> kept;
+  kept.emplace_back(bytes, 'x');
+}
+
 void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& what) {
   const Instant began = call.taken;
   std::vector<shm::OutputTensor> outputs;
@@ -46,6 +57,10 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
       for (;;) ::pause();
     }
     if (what == "die") ::raise(SIGKILL);
+    if (what == "grow" || what == "swell") take_memory(24U << 20);
+    if (what == "swell") {
+      for (;;) ::pause();
+    }
     if (what == "fail")
       return endpoint.fail(call, Error{Errc::model_failed, "ValueError: as it was told"}, Clock::now() - began);
     if (what == "small") {
@@ -100,9 +115,16 @@ int main(int argc, char** argv) {
     return 1;
   }
   shm::WorkerEndpoint& endpoint = *attached.value();
+  if (what != "mute") {
+    std::thread([&endpoint] {
+      for (;; std::this_thread::sleep_for(shm::WorkerEndpoint::kBeatEvery)) endpoint.beat();
+    }).detach();
+  }
   for (;;) {
     auto calls = endpoint.next(8, milliseconds(60000));
-    if (!calls) return calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1;
+    // Not main()'s end: the other thread uses the endpoint.
+    if (!calls) ::_exit(calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1);
     for (shm::Call& call : calls.value()) serve(endpoint, call, what);
+    while (what == "deaf" && !calls.value().empty()) ::pause();
   }
 }

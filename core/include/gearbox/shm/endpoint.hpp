@@ -81,6 +81,11 @@ class WorkerEndpoint {
   /// While `keep`, memory of arenas that the node takes back stays mapped: the model holds views of earlier calls.
   void keep_gone_arenas(bool keep);
 
+  /// A sign of life for the node, which takes a worker that gives none for frozen: from a thread that nothing of the
+  /// worker's own work can hold up, every kBeatEvery, from attach() on. Any thread.
+  void beat();
+  static constexpr milliseconds kBeatEvery{200};
+
   /// Has the node closed the attachment? Looks only; any thread.
   bool node_gone() const;
 

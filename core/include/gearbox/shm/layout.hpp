@@ -11,7 +11,7 @@
 namespace gearbox::shm {
 
 inline constexpr std::uint64_t kRingMagic = 0x31'47'4E'49'52'58'42'47ULL;  // "GBXRING1"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 
 /// Arena 0 is the node's input arena; n is the output arena of the node's n-th worker slot.
 enum class ArenaId : std::uint32_t {};
@@ -81,6 +81,12 @@ struct RingSide {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+/// The worker's sign of life: a thread that needs nothing of what the worker is busy with raises it all the time. The
+/// node looks only whether it has changed. A line of its own: it never disturbs the rings.
+struct alignas(64) Beat {
+  std::atomic<std::uint64_t> count;
+};
+
 /// The start of a worker's ring memory; entries of both directions follow, requests first.
 struct RingMemory {
   std::uint64_t magic;
@@ -88,6 +94,7 @@ struct RingMemory {
   std::uint32_t capacity;  // entries per direction, a power of two
   RingSide to_worker;
   RingSide to_node;
+  Beat beat;
 };
 
 }  // namespace gearbox::shm

@@ -1,0 +1,44 @@
+// quarantine.hpp: the requests that two workers died of: what is known of them, and that they are refused until
+// somebody lets them go. In memory, as long as the node runs. One strand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gearbox/base/ids.hpp"
+#include "gearbox/base/outcome.hpp"
+#include "pipeline/run.hpp"
+
+namespace gearbox::session {
+
+struct Quarantined {
+  RequestKey key;
+  std::string user, task;
+  pipeline::Deadly deadly;
+  std::string reason;              // what its device was told
+  std::uint64_t input_bytes = 0;   // as uploaded
+  std::int64_t since_unix_ms = 0;  // wall clock: for people
+};
+
+class Quarantine {
+ public:
+  static constexpr std::size_t kMost = 256;  // the oldest goes for one more
+
+  void add(Quarantined request);
+  /// Null: it is not there.
+  const Quarantined* find(const RequestKey& key) const;
+  /// The newest last.
+  const std::deque<Quarantined>& all() const { return held_; }
+  /// Lets the one go whose id begins with `id` (hexadecimal). Errors: not_found; bad_input: it is too short, or several
+  /// begin so.
+  Outcome<RequestKey> release(std::string_view id);
+
+ private:
+  std::deque<Quarantined> held_;
+};
+
+}  // namespace gearbox::session

@@ -1,0 +1,60 @@
+// How much memory each worker uses, and what happens to one that uses more than it may.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "worker_pool/pool.hpp"
+
+namespace gearbox::worker_pool {
+
+namespace {
+/// Resident and its own: without the arenas and the files that it shares with others. 0: nobody can say, or it is gone.
+std::uint64_t own_memory_of(int pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/statm";
+  std::FILE* const file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return 0;
+  unsigned long long size = 0;
+  unsigned long long resident = 0;
+  unsigned long long shared = 0;
+  const int read = std::fscanf(file, "%llu %llu %llu", &size, &resident, &shared);
+  std::fclose(file);
+  if (read != 3 || shared > resident) return 0;
+  return (resident - shared) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::string mib(std::uint64_t bytes) {
+  return std::to_string(bytes >> 20);
+}
+}  // namespace
+
+void Pool::weigh(Worker& worker, Instant now) {
+  if (now - worker.weighed < setup_.timing.memory_look) return;
+  worker.weighed = now;
+  worker.memory = own_memory_of(worker.pid);
+  const std::uint64_t limit = worker.memory_limit;
+  if (limit == 0 || worker.memory <= limit || worker.life == Life::draining) return;
+  // Workers of one model grow alike. They go one after another, as long as it is not urgent.
+  const bool one_is_away = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
+    return other.get() != &worker && !other->retired && other->life != Life::ready && other->life != Life::failed &&
+           is_same_model(*other->record, *worker.record);
+  });
+  if (one_is_away && worker.was_ready && worker.memory < limit + limit / 4) return;
+  outgrow(worker, now);
+}
+
+/// It gets no more calls, and has a short time for the one it has begun; one that is not even ready has none.
+void Pool::outgrow(Worker& worker, Instant now) {
+  ++ended_.outgrown;
+  worker.said = "it uses " + mib(worker.memory) + " MiB, memory_limit_mb is " + mib(worker.memory_limit);
+  if (!worker.was_ready || !worker.attached()) return kill(worker, worker.said, Errc::worker_lost);
+  worker.reason = worker.said;
+  worker.outgrown = true;
+  worker.outgrown_at = now;
+  drain(worker);
+  hand_back(worker);
+  changed();
+}
+
+}  // namespace gearbox::worker_pool

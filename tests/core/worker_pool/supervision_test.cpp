@@ -1,0 +1,175 @@
+// Frozen, stuck and growing workers: when they are noticed, what becomes of their calls, and who is left alone.
+#include "pool_fixture.hpp"
+
+#include <csignal>
+#include <thread>
+
+namespace gearbox::worker_pool {
+
+namespace {
+/// "Within two seconds", and what a loaded machine may add to that.
+constexpr milliseconds kSeen{2500};
+
+class Supervision : public PoolFixture {
+ protected:
+  /// The node's loop for so long.
+  void run_for(milliseconds time) {
+    const Instant end = Clock::now() + time;
+    until([&] { return Clock::now() >= end; });
+  }
+  int pid(std::size_t worker = 0) { return pool_->workers()[worker].pid; }
+};
+}  // namespace
+
+TEST_F(Supervision, AnIdleWorkerThatIsFrozenIsSeenAndReplaced) {
+  timing_ = WorkerPool::Timing{};  // as in a real node
+  ASSERT_TRUE(create(1));
+  ASSERT_TRUE(all_ready(1));
+  const WorkerId frozen = first();
+  const Instant began = Clock::now();
+  ::kill(pid(), SIGSTOP);
+  ASSERT_TRUE(state_is("suspect"));
+  EXPECT_TRUE(pool_->ready("echo", "1").empty());
+  ASSERT_TRUE(until([&] { return pool_->workers()[0].state == "gone"; }));
+  EXPECT_LT(Clock::now() - began, kSeen);
+  EXPECT_EQ(pool_->workers()[0].reason, "it gave no sign of life for 1400 ms");
+  ASSERT_TRUE(all_ready(1));
+  EXPECT_NE(first(), frozen);
+  EXPECT_EQ(pool_->ended().frozen, 1U);
+}
+
+TEST_F(Supervision, TheCallsOfAFrozenWorkerEndAtOnceNotAtTheirLimit) {
+  timing_ = WorkerPool::Timing{};
+  record().prefetch = 9;
+  ASSERT_TRUE(create(1, {"--do", "hang"}));
+  ASSERT_TRUE(all_ready(1));
+  std::vector<CallAnswer> heard;
+  const auto hear = [&](CallAnswer answer) { heard.push_back(std::move(answer)); };
+  ASSERT_TRUE(pool_->call(first(), spec_with(64), hear));
+  run_for(milliseconds(300));  // it has taken that one
+  ASSERT_TRUE(pool_->call(first(), spec_with(64), hear));
+  ::kill(pid(), SIGSTOP);
+  const Instant began = Clock::now();
+  ASSERT_TRUE(until([&] { return heard.size() == 2; }));
+  EXPECT_LT(Clock::now() - began, kSeen);
+  // The one that it had not begun was free as soon as it was suspected.
+  EXPECT_FALSE(heard[0].begun);
+  EXPECT_TRUE(heard[1].begun);
+  for (const CallAnswer& answer : heard) {
+    ASSERT_FALSE(answer.outputs);
+    EXPECT_EQ(answer.outputs.error().code, Errc::worker_lost);
+  }
+  EXPECT_TRUE(all_ready(1));
+}
+
+TEST_F(Supervision, AWorkerThatGivesNoSignOfLifeIsEndedAlthoughItAnswers) {
+  ASSERT_TRUE(create(1, {"--do", "mute"}));
+  ASSERT_TRUE(until([&] { return pool_->ended().frozen > 0; }));
+}
+
+TEST_F(Supervision, ABusyWorkerIsNotADeadOne) {
+  timing_.frozen = milliseconds(800);
+  ASSERT_TRUE(create(1, {"--do", "hang"}));
+  ASSERT_TRUE(all_ready(1));
+  const WorkerId busy = first();
+  bool heard = false;
+  ASSERT_TRUE(pool_->call(busy, spec_with(64), [&](const CallAnswer&) { heard = true; }));
+  run_for(milliseconds(2500));  // three times what a frozen one has, six times `silent`
+  EXPECT_FALSE(heard);
+  EXPECT_EQ(first(), busy);
+  EXPECT_EQ(pool_->workers()[0].state, "ready");
+}
+
+TEST_F(Supervision, AWorkerThatBeatsButDoesNothingIsSuspectThenKilled) {
+  ASSERT_TRUE(create(1, {"--do", "deaf"}));
+  ASSERT_TRUE(all_ready(1));
+  std::optional<CallAnswer> heard;
+  ASSERT_TRUE(pool_->call(first(), spec_with(64), [&](CallAnswer answer) { heard = std::move(answer); }));
+  ASSERT_TRUE(until([&] { return heard.has_value(); }));
+  EXPECT_FALSE(heard->begun);
+  EXPECT_EQ(pool_->workers()[0].state, "suspect");
+  ASSERT_TRUE(until([&] { return pool_->ended().stuck == 1; }));
+  EXPECT_EQ(pool_->workers()[0].reason, "it did not take a call for 400 ms");
+  EXPECT_TRUE(all_ready(1));
+}
+
+TEST_F(Supervision, ANodeThatStoodStillEndsNobodyForIt) {
+  timing_.silent = milliseconds(1000);
+  ASSERT_TRUE(create(2));
+  ASSERT_TRUE(all_ready(2));
+  const auto before = pool_->workers();
+  for (const WorkerView& worker : before) ::kill(worker.pid, SIGSTOP);
+  run_for(milliseconds(150));                                       // their last beat is seen, a ping is on its way
+  std::this_thread::sleep_for(timing_.frozen + milliseconds(300));  // as the whole host does, this process included
+  run_for(milliseconds(150));                                       // the workers wake up after the node
+  for (const WorkerView& worker : before) ::kill(worker.pid, SIGCONT);
+  ASSERT_TRUE(all_ready(2));
+  run_for(milliseconds(500));
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(pool_->workers()[i].id, before[i].id);
+  EXPECT_EQ(pool_->ended().frozen + pool_->ended().stuck, 0U);
+}
+
+TEST_F(Supervision, WhatASlowWorkerHasNotBegunIsHandedBack) {
+  record().call_timeout_ms = 500;
+  ASSERT_TRUE(create(1, {"--do", "hang"}));
+  ASSERT_TRUE(all_ready(1));
+  ASSERT_TRUE(pool_->call(first(), spec_with(64), [](const CallAnswer&) {}));
+  run_for(milliseconds(200));
+  std::optional<CallAnswer> heard;
+  std::string state;
+  ASSERT_TRUE(pool_->call(first(), spec_with(64), [&](CallAnswer answer) {
+    heard = std::move(answer);
+    state = pool_->workers()[0].state;
+  }));
+  ASSERT_TRUE(until([&] { return heard.has_value(); }));
+  EXPECT_FALSE(heard->begun);
+  EXPECT_EQ(state, "suspect");  // not gone yet: it still works on the first
+}
+
+TEST_F(Supervision, AWorkerThatGrowsTooLargeEndsAfterItsCallAndIsStartedAgain) {
+  memory_limit_ = 64U << 20;
+  ASSERT_TRUE(create(1, {"--do", "grow"}));
+  ASSERT_TRUE(all_ready(1));
+  const WorkerId large = first();
+  std::string reason;
+  while (pool_->ended().outgrown == 0) {
+    if (pool_->ready("echo", "1").empty()) {
+      run_for(milliseconds(10));
+      continue;
+    }
+    const CallAnswer answer = answer_to(first(), spec_with(64));
+    // Every call is answered, or it never began.
+    ASSERT_TRUE(answer.outputs || !answer.begun) << describe(answer.outputs.error());
+    run_for(milliseconds(100));
+  }
+  ASSERT_TRUE(until([&] { return first() != large; }));
+  ASSERT_TRUE(all_ready(1));
+  ASSERT_TRUE(until([&] { return pool_->workers()[0].memory_bytes > 0; }));
+  EXPECT_LT(pool_->workers()[0].memory_bytes, memory_limit_);
+  EXPECT_EQ(pool_->ended().outgrown, 1U);
+  EXPECT_EQ(pool_->workers()[0].restarts, 1U);
+}
+
+TEST_F(Supervision, AWorkerThatGrowsTooLargeInOneCallIsKilled) {
+  memory_limit_ = 16U << 20;
+  timing_.leak_grace = milliseconds(200);
+  ASSERT_TRUE(create(1, {"--do", "swell"}));
+  ASSERT_TRUE(all_ready(1));
+  const CallAnswer answer = answer_to(first(), spec_with(64));
+  ASSERT_FALSE(answer.outputs);
+  EXPECT_EQ(answer.outputs.error().code, Errc::worker_lost);
+  EXPECT_TRUE(answer.begun);
+  EXPECT_NE(answer.outputs.error().detail.find("MiB, memory_limit_mb is 16"), std::string::npos)
+      << answer.outputs.error().detail;
+  EXPECT_TRUE(all_ready(1));
+}
+
+TEST_F(Supervision, AModelThatIsTooLargeFromTheStartFailsWithThatReason) {
+  memory_limit_ = 1;
+  timing_.start_tries = 2;
+  ASSERT_TRUE(create(1, {"--do", "never_attach"}));
+  ASSERT_TRUE(state_is("failed"));
+  EXPECT_NE(pool_->workers()[0].reason.find("memory_limit_mb is"), std::string::npos) << pool_->workers()[0].reason;
+}
+
+}  // namespace gearbox::worker_pool
