@@ -76,6 +76,8 @@ std::string_view name_of(Errc code) {
       return "quarantined";
     case Errc::shutting_down:
       return "shutting_down";
+    case Errc::stream_broken:
+      return "stream_broken";
     case Errc::bad_config:
       return "bad_config";
     case Errc::bad_plugin:

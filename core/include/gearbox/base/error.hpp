@@ -53,6 +53,7 @@ enum class Errc : std::uint16_t {
   model_unavailable = 44,
   quarantined = 45,
   shutting_down = 46,
+  stream_broken = 47,  // parts were delivered already, and what gave them is gone: it cannot go on, nor begin anew
 
   // configuration and plugins
   bad_config = 50,

@@ -11,7 +11,7 @@
 namespace gearbox::shm {
 
 inline constexpr std::uint64_t kRingMagic = 0x31'47'4E'49'52'58'42'47ULL;  // "GBXRING1"
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 
 /// Arena 0 is the node's input arena; n is the output arena of the node's n-th worker slot.
 enum class ArenaId : std::uint32_t {};
@@ -19,11 +19,13 @@ inline constexpr ArenaId kInputArena{0};
 
 enum class CallKind : std::uint32_t {
   infer = 1,
-  probe = 2,  // build inputs from the model's record and run them: a real round trip
-  ping = 3,   // answered by the shim's loop
+  probe = 2,   // build inputs from the model's record and run them: a real round trip
+  ping = 3,    // answered by the shim's loop
+  credit = 4,  // of a streaming call: `part` parts of it have been let go by the node, their rooms may be used again
   // worker → node
   answer = 16,   // block holds the outputs
   failure = 17,  // block holds an Errc and one line of text
+  part = 18,     // of a streaming call: block holds the outputs of its part number `part`; more follows
 };
 
 /// One entry of a ring.
@@ -43,7 +45,9 @@ struct alignas(64) Descriptor {
   std::uint64_t grant_offset;  // node → worker: where in the worker's output arena the answer may lie
   std::uint64_t grant_bytes;
   std::uint64_t run_ns;  // worker → node: time inside the model
-  std::uint64_t reserved[4];
+  std::uint32_t batch;   // worker → node: calls that the model got together, this one included
+  std::uint32_t rooms;  // node → worker, of a streaming call: parts that the grant has room for at once; 0: no stream
+  std::uint64_t reserved[3];
 };
 static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>);
 

@@ -40,6 +40,8 @@ enum class FrameType : std::uint8_t {
   result = 25,       // N→D: JSON describes all tensors and the timing; payload = first bytes of them
   result_data = 26,  // N→D: more of the result's bytes, at `offset`, in order
   result_ack = 27,   // D→N: received whole
+  result_part = 28,  // N→D: part number `part` of a streamed result: JSON describes its tensors, payload = their bytes
+  part_ack = 29,     // D→N: all parts before number `part` have been taken; the node may let go of them
   node_report = 40,  // N→C: load, models, tasks; once a second
   report_ok = 41,    // C→N: central's time, keys, revocations
   control = 60,      // L→N, L→C on a unix socket: {"command": ...}
