@@ -36,6 +36,7 @@ struct SendOptions {
   std::string out;  // empty: none; a folder, or with one request and one binary result a file
   bool json = false;
   bool quiet = false;
+  bool stream = false;                   // parts of a streamed answer as they come
   unsigned parallel = 4;                 // requests under way at once
   std::optional<int> lossy;              // JPEG quality 1 to 100 for raw 8-bit frames; none: lossless only
   std::optional<milliseconds> deadline;  // told to the node with each request

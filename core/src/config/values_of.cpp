@@ -236,7 +236,8 @@ void list_tensors(const List& list, const std::vector<model::TensorDecl>& tensor
 
 void list_model(const List& list, const model::Record& record, const std::filesystem::path& config_folder) {
   const auto& [name, version, framework, summary, file, class_name, inputs, outputs, max_batch, max_delay_ms, prefetch,
-               threads, memory_mb, max_output_bytes, load_timeout_ms, call_timeout_ms, folder, digest] = record;
+               threads, memory_mb, max_output_bytes, stream, streams, load_timeout_ms, call_timeout_ms, folder,
+               digest] = record;
   list.text("digest", digest.substr(0, kShortDigest));
   list.text("folder", relative_to(config_folder, folder));
   list.text("framework", framework);
@@ -249,6 +250,8 @@ void list_model(const List& list, const model::Record& record, const std::filesy
   list.number("threads", threads);
   list.number("memory_mb", memory_mb);
   list.number("max_output_kb", max_output_bytes >> 10);
+  list.truth("stream", stream);
+  list.number("streams", streams);
   list.number("load_timeout_ms", load_timeout_ms);
   list.number("call_timeout_ms", call_timeout_ms);
   list_tensors(list.table("input"), inputs, true);

@@ -271,6 +271,7 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
                                      [&](const auto& candidate) { return candidate.id == picked.candidate.value(); });
     worker_pool::CallSpec spec = waiting.job.call;
     spec.attempt = waiting.deaths;
+    pass_parts(id, spec);
     const WorkerId worker{static_cast<std::uint32_t>(chosen->id)};
     auto called = pool_.call(worker, std::move(spec),
                              [this, id](worker_pool::CallAnswer answer) { answered(id, std::move(answer)); });
@@ -336,6 +337,8 @@ void Dispatcher::tell(Waiting& waiting, JobResult& result, Instant now) {
   call.submitted = waiting.since;
   call.ended = now;
   call.run = result.run;
+  call.parts = waiting.parts;
+  call.first_part = waiting.first_part;
   if (!result.outputs) call.error = result.outputs.error().code;
 }
 
@@ -344,6 +347,8 @@ std::optional<explain::Call> Dispatcher::explained(JobId id) const {
   if (found == jobs_.end() || !found->second.job.explained) return std::nullopt;
   explain::Call call = found->second.explained;
   call.submitted = found->second.since;
+  call.parts = found->second.parts;
+  call.first_part = found->second.first_part;
   return call;
 }
 
@@ -355,6 +360,10 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   waiting.running = false;
   const Instant now = Clock::now();
   note_end(waiting.explained, answer, now);
+  if (waiting.parts > 0 && !answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
+    answer.outputs = Error{Errc::stream_broken,
+                           "after " + std::to_string(waiting.parts) + " parts: " + answer.outputs.error().detail};
+  }
   if (!answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
     if (answer.begun) {  // else it only waited there
       ++waiting.deaths;
@@ -381,6 +390,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   result.attempts = waiting.deaths + 1;
   result.record = waiting.job.record;
   result.ends = std::move(waiting.ends);
+  result.parts = answer.parts;
   result.outputs = std::move(answer.outputs);
   tell(waiting, result, now);
   finish(id, std::move(result));

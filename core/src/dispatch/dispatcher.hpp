@@ -1,6 +1,6 @@
 // dispatcher.hpp: brings each call of a step to a worker: waits for one with a place, lets the balancer choose, tries
-// once more elsewhere when a worker dies with it, or when the version it waits for is taken away. One strand (the
-// node's io loop).
+// once more elsewhere when a worker dies with it, or when the version it waits for is taken away. Once parts of a
+// streamed answer have been handed on it is not tried again: it ends as stream_broken. One strand (the node's io loop).
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,7 @@ struct JobResult {
   std::shared_ptr<const model::Record> record;  // which it was in the end
   explain::Call explained;                      // of a job that is
   std::vector<std::string> ends;                // how the workers ended that died with it
+  std::uint32_t parts = 0;                      // of a model that streams: handed to on_part
 };
 
 struct ModelLoad {
@@ -99,6 +100,8 @@ class Dispatcher {
     std::vector<std::string> ends;
     bool running = false;
     worker_pool::WorkerPool::CallId call = 0;
+    std::uint32_t parts = 0;  // handed on: from the first one on it cannot begin anew elsewhere
+    Instant first_part{};
   };
   using ModelKey = std::tuple<std::string, std::string, std::string>;  // name, version, digest
   static ModelKey key_of(const model::Record& record) { return {record.name, record.version, record.digest}; }
@@ -106,6 +109,7 @@ class Dispatcher {
   void pump_model(std::list<JobId>& queue);
   void resolve_again(std::list<JobId>& queue);
   bool hand_over(JobId id, Waiting& waiting);
+  void pass_parts(JobId id, worker_pool::CallSpec& spec);  // streams.cpp
   struct Picked {
     Outcome<plugin::CandidateId> candidate = Error{};
     bool stood_in = false;

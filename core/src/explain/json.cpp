@@ -96,6 +96,10 @@ json::object call_json(const Call& call, const Step& step, std::string_view kept
   out["run_us"] = std::chrono::duration_cast<microseconds>(call.run).count();
   out["attempts"] = call.attempts;
   out["batch"] = call.batch;
+  if (call.parts > 0) {
+    out["parts"] = call.parts;
+    out["first_part_us"] = elapsed(call.submitted, call.first_part).count();
+  }
   json::array picks;
   for (const Pick& pick : call.picks) picks.push_back(pick_json(pick, arrived));
   out["picks"] = std::move(picks);

@@ -94,6 +94,8 @@ struct Call {
   std::uint32_t batch = 1;          // calls that the model got together
   Errc error{};                     // {}: none
   std::string version;              // when it is another than the step's
+  std::uint32_t parts = 0;          // of a streamed answer, handed on
+  Instant first_part{};             // {}: none
 
   /// Keeps `pick` within the bound; returns the one to be filled in.
   Pick& add(Pick pick);

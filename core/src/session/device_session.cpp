@@ -169,6 +169,9 @@ asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader head
     case FrameType::cancel:
       self->requests_.cancel(key);
       break;
+    case FrameType::part_ack:
+      self->requests_.take_parts(key, self.get(), header.part);
+      break;
     case FrameType::result_ack:
       self->requests_.acknowledge(key);
       break;

@@ -96,8 +96,14 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
       return Error{Errc::bad_input, "this device has used the request id already, for another request"};
     }
     ++counters_.repeated;
+    if (known->second->stream) known->second->stream->resume(header.part);
     repeat(known->second, listener);
     return done();
+  }
+  if (header.part > 0) {
+    ++counters_.refused;
+    return Error{Errc::stream_broken, "node " + service_.node + " does not know this request any more, of which " +
+                                          std::to_string(header.part) + " parts were delivered"};
   }
   if (const Quarantined* held = quarantine_.find(key)) {
     ++counters_.refused;
@@ -257,16 +263,17 @@ void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>
     case UploadState::accepted:
     case UploadState::running:
       listener->accepted(request->key.id);
+      if (request->stream) listener->streaming(request);
       break;
     case UploadState::done:
       listener->accepted(request->key.id);
-      listener->finished(request);
+      tell_end(request, *listener);
       linger(request);
       break;
     case UploadState::failed:
       // Only what was accepted is remembered when it failed: said again, so that the failure is known to be final.
       listener->accepted(request->key.id);
-      listener->failed(request->key.id, *request->error, 0);
+      tell_end(request, *listener);
       break;
   }
 }
@@ -328,6 +335,10 @@ void Requests::complete(const RequestPtr& request) {
   // No account says yet who may go first, so no device may say it of itself.
   run.priority = request->identity.local ? request->announced.priority : 0;
   run.trace = request->trace;
+  if (request->upload.submit().stream) request->stream = std::make_unique<StreamOut>(parking_);
+  run.on_part = [this, weak = std::weak_ptr(request)](pipeline::RunPart part) {
+    if (const RequestPtr alive = weak.lock(); alive && !alive->over) came(alive, std::move(part));
+  };
   auto started = pipeline::Run::start(*service_.dispatcher, std::move(run),
                                       [this, weak = std::weak_ptr(request)](Outcome<pipeline::RunResult> outcome) {
                                         if (const RequestPtr alive = weak.lock()) finish(alive, std::move(outcome));

@@ -19,11 +19,13 @@
 #include "gearbox/link/upload.hpp"
 #include "gearbox/wire/frame.hpp"
 #include "pipeline/run.hpp"
+#include "session/collected.hpp"
 #include "session/identity.hpp"
 #include "session/ingest.hpp"
 #include "session/parking.hpp"
 #include "session/quarantine.hpp"
 #include "session/service.hpp"
+#include "session/stream_out.hpp"
 
 namespace gearbox::session {
 
@@ -39,6 +41,9 @@ class Listener {
   virtual void accepted(const RequestId& id) = 0;
   virtual void failed(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) = 0;
   virtual void finished(const RequestPtr& request) = 0;
+  /// Of a request whose device takes parts: there are some to be sent, or its end is. In place of finished() and
+  /// failed() once it was accepted: the end comes after the last part.
+  virtual void streaming(const RequestPtr& request) = 0;
   /// Another session has taken the request over while this one was in the middle of a chunk.
   virtual void replaced() = 0;
 };
@@ -63,6 +68,9 @@ struct Request {
   bool uploading = false;            // holds one of the places for uploads
   std::uint64_t acknowledged = 0;    // offset last told to the device
   explain::TracePtr trace;           // null: it is not remembered
+
+  std::unique_ptr<StreamOut> stream;     // once it was accepted, if its device takes parts
+  std::unique_ptr<Collected> collected;  // the parts that came, for the store, or for a device that takes none
 
   // once it is over
   std::optional<Error> error;
@@ -93,6 +101,8 @@ class Requests {
   void chunk(const RequestPtr& request, std::uint64_t offset, ByteView bytes);
 
   void cancel(const RequestKey& key);
+  /// The device has the first `count` parts of a streamed answer. Of a session that does not serve it: ignored.
+  void take_parts(const RequestKey& key, const Listener* listener, std::uint32_t count);
   /// The device has the whole answer.
   void acknowledge(const RequestKey& key);
   /// The answer was sent, or a piece of it: the time to acknowledge it counts from here.
@@ -128,7 +138,12 @@ class Requests {
   void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
   void complete(const RequestPtr& request);
   void finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome);
+  void tell_end(const RequestPtr& request, Listener& listener);
   void settle(const RequestPtr& request, link::UploadState state);
+  // streaming.cpp
+  void came(const RequestPtr& request, pipeline::RunPart part);
+  void put_together(const RequestPtr& request, pipeline::RunResult& result);
+  static void keep_parts(const Request& request, store::Item& item, std::vector<pipeline::ResultTensor>& held);
   void quarantine(const RequestPtr& request, const Error& error);
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);

@@ -52,6 +52,7 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
     return fail(request, outcome.error());
   }
   pipeline::RunResult& result = outcome.value();
+  put_together(request, result);
   request->tensors = std::move(result.tensors);
   for (const pipeline::ResultTensor& tensor : request->tensors) {
     request->result.tensors.push_back(tensor.spec);
@@ -70,7 +71,18 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
   stop_point("node.result.ready");
   ++counters_.answered;
   settle(request, UploadState::done);
-  if (const auto listener = request->listener.lock()) listener->finished(request);
+  if (const auto listener = request->listener.lock()) tell_end(request, *listener);
+}
+
+/// The one final word about a request that is over.
+void Requests::tell_end(const RequestPtr& request, Listener& listener) {
+  if (request->stream) {
+    listener.streaming(request);
+  } else if (request->error) {
+    listener.failed(request->key.id, *request->error, retry_after_ms(*request->error));
+  } else {
+    listener.finished(request);
+  }
 }
 
 void Requests::quarantine(const RequestPtr& request, const Error& error) {
@@ -101,10 +113,10 @@ void Requests::fail(const RequestPtr& request, Error error) {
   request->ready = Clock::now();
   ++counters_.failed;
   request->error = std::move(error);
+  const Errc code = request->error->code;
+  if (request->stream && (code == Errc::cancelled || code == Errc::deadline_exceeded)) request->stream->drop_unsent();
   settle(request, UploadState::failed);
-  if (const auto listener = request->listener.lock()) {
-    listener->failed(request->key.id, *request->error, retry_after_ms(*request->error));
-  }
+  if (const auto listener = request->listener.lock()) tell_end(request, *listener);
 }
 
 void Requests::settle(const RequestPtr& request, UploadState state) {
@@ -120,6 +132,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (request->listener.expired() || request->result.bytes <= kParkAtOnceBytes || arena_is_short()) {
     parking_.park(request->tensors);
   }
+  if (request->stream) request->stream->leave_rooms();
   keep(request);
   note_end(request);
   request->ingest.release();
@@ -188,13 +201,15 @@ void Requests::keep(const RequestPtr& request) {
     for (const worker_pool::TensorRef& piece : tensor.pieces) item.output_bytes.push_back(piece.bytes());
   }
   item.timing = request->result.timing;
+  std::vector<pipeline::ResultTensor> outputs = request->tensors;
+  keep_parts(*request, item, outputs);
   // The store reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them alive
   // is moved there and back, never dropped on the way.
   struct Held {
     std::map<std::string, pipeline::Value> inputs;
     std::vector<pipeline::ResultTensor> outputs;
   };
-  auto held = std::make_shared<Held>(Held{request->ingest.values(), request->tensors});
+  auto held = std::make_shared<Held>(Held{request->ingest.values(), std::move(outputs)});
   service_.store->put(std::move(item), [this, held = std::move(held)]() mutable {
     asio::post(*service_.io, [this, held = std::move(held)]() mutable {
       held.reset();

@@ -21,6 +21,7 @@
 #include "worker_pool/attach_listener.hpp"
 #include "worker_pool/attachment.hpp"
 #include "worker_pool/step_window.hpp"
+#include "worker_pool/stream_call.hpp"
 #include "worker_pool/worker_pool.hpp"
 
 namespace gearbox::worker_pool {
@@ -45,6 +46,7 @@ struct Running {
   std::vector<TensorRef> inputs;
   SlabPtr block;
   SlabPtr grant;
+  std::shared_ptr<StreamCall> stream;  // null: its answer comes in one
 };
 
 /// Is it this host that lacks something, or stops, so that the model is not to blame?
@@ -117,6 +119,7 @@ struct Worker : Settings {
   std::uint64_t calls = 0, failures = 0;
 
   std::uint32_t capacity() const;
+  shm::PartRooms part_rooms(std::uint64_t part_bytes) const;
   bool attached() const { return attachment != nullptr; }
   /// Has it a call whose caller still waits?
   bool owes_answers() const;
@@ -224,13 +227,17 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void send_ping(Worker& worker, Instant now);
   WorkerPool::CallId next_id(const Worker& worker);
   Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
-  Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const Running& running,
-                                             const shm::Descriptor& answer);
-  Outcome<void> read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer);
+  Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
+  Outcome<void> read_answer(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void hand_back(Worker& worker);
   void end_calls(Worker& worker, const Error& error, std::uint64_t taken);
   std::size_t poll(Worker& worker, Instant now);
+
+  // streams.cpp
+  void open_stream(Worker& worker, Running& running, CallSpec& spec, shm::Descriptor& descriptor) const;
+  Outcome<void> took_part(Worker& worker, Running& running, const shm::Descriptor& part, Instant now);
+  void note_waits(Worker& worker, Instant now) const;
 
   // loop.cpp
   Instant spin_until() const;

@@ -42,13 +42,22 @@ struct TensorRef {
   ByteView bytes() const { return slab->bytes().subspan(offset, spec.bytes); }
 };
 
+/// One part of a streamed answer. Its bytes lie in one of the few rooms of the call's grant: the worker goes on with
+/// the next part but so many only when all parts before are let go of. Whoever holds them slows down the model.
+struct StreamPart {
+  std::uint32_t number = 0;  // from 0, in order
+  std::vector<TensorRef> tensors;
+};
+
 struct CallSpec {
   std::vector<TensorRef> inputs;  // spec.name = the model's input name
   Instant deadline{};             // Instant::max(): none
   std::uint32_t attempt = 0;
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;
-  std::uint64_t grant_bytes = 0;  // room for the answer; record.max_output_bytes
+  std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
+  /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
+  std::function<void(StreamPart)> on_part;
 };
 
 struct CallAnswer {
@@ -57,6 +66,7 @@ struct CallAnswer {
   std::chrono::nanoseconds run{0};
   WorkerId worker{};
   bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
+  std::uint32_t parts = 0;  // of a model that streams: handed to on_part; the outputs are empty then
 };
 
 struct WorkerView {

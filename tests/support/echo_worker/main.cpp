@@ -4,6 +4,7 @@
 //   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
 //   call fails
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
+//                 stream: answers in parts (see streamer.hpp)
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
 //                 exits at once never_attach · lie:HOW (see liar.hpp) · mute: works, but gives no sign of life · deaf:
 //                 the other way round, after its first answer · grow: each call takes 24 MiB for good · swell: a call
@@ -26,6 +27,7 @@
 #include "gearbox/shm/attach.hpp"
 #include "gearbox/shm/endpoint.hpp"
 #include "liar.hpp"
+#include "streamer.hpp"
 
 namespace {
 using namespace gearbox;
@@ -120,6 +122,7 @@ int main(int argc, char** argv) {
       for (;; std::this_thread::sleep_for(shm::WorkerEndpoint::kBeatEvery)) endpoint.beat();
     }).detach();
   }
+  if (what == "stream") ::_exit(echo::stream(endpoint));
   for (;;) {
     auto calls = endpoint.next(8, milliseconds(60000));
     // Not main()'s end: the other thread uses the endpoint.

@@ -76,6 +76,7 @@ struct Submit {
   std::vector<InputSpec> inputs;  // uploaded in this order, one after the other
   std::string digest;             // XXH3-128 (canonical, hex) over all uploaded bytes
   std::uint64_t wire_bytes = 0;   // the sum
+  bool stream = false;            // the device takes parts as they come; else it gets all of them at the end
 };
 
 /// Where the time of one step went. `run_us` is the longest of its calls, `calls` their number (for_each).
@@ -96,6 +97,13 @@ struct ResultMessage {
   std::vector<TensorSpec> tensors;  // payload bytes follow each other in this order
   std::uint64_t bytes = 0;
   Timing timing;
+  std::uint32_t parts = 0;  // that came before it, to a device that takes them
+};
+
+/// result_part: one part of a streamed answer.
+struct PartMessage {
+  std::vector<TensorSpec> tensors;  // payload bytes follow each other in this order
+  std::uint64_t bytes = 0;
 };
 
 struct ModelReport {
@@ -155,6 +163,7 @@ GEARBOX_MESSAGE(Located);
 GEARBOX_MESSAGE(ErrorMessage);
 GEARBOX_MESSAGE(Submit);
 GEARBOX_MESSAGE(ResultMessage);
+GEARBOX_MESSAGE(PartMessage);
 GEARBOX_MESSAGE(NodeReport);
 GEARBOX_MESSAGE(ReportOk);
 GEARBOX_MESSAGE(Ticket);
