@@ -50,6 +50,11 @@ Outcome<void> WorkerEndpoint::part(Call& call, const std::vector<OutputTensor>& 
 
 void WorkerEndpoint::end(Call& call, std::chrono::nanoseconds run) {
   Descriptor answer = answer_to(call.descriptor, CallKind::answer);
+  if (call.rooms.rooms == 0) {  // a probe: it is answered like that of any model, with nothing
+    Outcome<Descriptor> nothing = state_->written(call, {});
+    if (!nothing) return fail(call, nothing.error(), run);
+    answer = nothing.value();
+  }
   answer.part = call.parts;
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   state_->publish(answer);

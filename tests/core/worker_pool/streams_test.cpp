@@ -174,15 +174,16 @@ TEST_F(PoolStreams, PartsOutliveTheWorkerThatMadeThem) {
   ASSERT_TRUE(all_ready(1));
   Heard heard;
   heard.keep = true;
-  ASSERT_TRUE(ask("count=100 size=1000 die=3", heard));
+  ASSERT_TRUE(ask("count=100 size=1000", heard));
+  ASSERT_TRUE(until([&] { return heard.numbers.size() == kRooms; }));
+  ::kill(pool_->workers()[0].pid, SIGKILL);
   ASSERT_TRUE(until([&] { return heard.end.has_value(); }));
   EXPECT_EQ(heard.end->outputs.error().code, Errc::worker_lost);
-  EXPECT_EQ(heard.numbers, up_to(3));
   ASSERT_TRUE(all_ready(1));
   Heard next;  // the new process writes elsewhere
   ASSERT_TRUE(ask("count=50 size=1000", next));
   ASSERT_TRUE(until([&] { return next.end.has_value(); }));
-  for (std::uint32_t i = 0; i < 3; ++i) {
+  for (std::uint32_t i = 0; i < kRooms; ++i) {
     const ByteView bytes = heard.held[i].tensors[0].bytes();
     EXPECT_EQ(load_le<std::uint32_t>(bytes.data()), i);
     EXPECT_EQ(bytes[999], static_cast<std::byte>(i));

@@ -36,7 +36,11 @@ bool advance(shm::WorkerEndpoint& endpoint, Stream& stream) {
     endpoint.fail(call, Error{Errc::cancelled, "closed after " + std::to_string(call.parts)}, run);
     return false;
   }
-  if (call.parts == word(stream.words, "die", ~0U)) ::raise(SIGKILL);
+  if (call.parts == word(stream.words, "die", ~0U)) {
+    // Not before the node has seen them all: what lies in the ring goes with the process.
+    if (shm::credit_of(call.block) == call.parts) ::raise(SIGKILL);
+    return true;
+  }
   if (call.parts == word(stream.words, "fail", ~0U)) {
     endpoint.fail(call, Error{Errc::model_failed, "ValueError: in the middle"}, run);
     return false;
