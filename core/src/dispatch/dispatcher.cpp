@@ -385,6 +385,8 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   // waiting.
   const microseconds ran = std::chrono::duration_cast<microseconds>(answer.run);
   result.queued = std::max(elapsed(waiting.since, now) - ran, microseconds{0});
+  // A stream may also wait for whoever takes its parts: that is no queue.
+  if (waiting.parts > 0) result.queued = elapsed(waiting.since, waiting.first_part);
   result.run = answer.run;
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;

@@ -35,6 +35,8 @@ struct ResultTensor {
 struct RunPart {
   std::uint32_t number = 0;  // from 0, in order
   std::vector<ResultTensor> tensors;
+  std::vector<bool> grows;  // by tensor: any size is declared for its first dimension, so that parts follow each other
+                            // along it where they are put together; else they are items of a list
 };
 
 struct RunResult {

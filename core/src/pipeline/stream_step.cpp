@@ -49,6 +49,10 @@ void Run::came(std::size_t index, worker_pool::StreamPart part) {
       ResultTensor result{.spec = tensor.spec, .pieces = {tensor}};
       result.spec.name = name;
       out.tensors.push_back(std::move(result));
+      const auto& outputs = step.record->outputs;
+      out.grows.push_back(std::any_of(outputs.begin(), outputs.end(), [&](const model::TensorDecl& output) {
+        return output.name == tensor.spec.name && !output.any_shape && !output.shape.empty() && output.shape[0] == -1;
+      }));
     }
   }
   parts_ = part.number + 1;

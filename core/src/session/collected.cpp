@@ -1,7 +1,8 @@
 #include "session/collected.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 namespace gearbox::session {
 
@@ -21,6 +22,25 @@ class OwnBytes final : public worker_pool::Slab {
   Bytes bytes_;
 };
 
+/// One tensor whose first dimension is the sum of those of its parts; nothing when the others differ.
+std::optional<pipeline::ResultTensor> grown(const std::string& name, const pipeline::Value& value) {
+  if (value.tensors.empty() || value.tensors.front().spec.shape.empty()) return std::nullopt;
+  pipeline::ResultTensor all{.spec = value.tensors.front().spec, .pieces = value.tensors};
+  all.spec.name = name;
+  all.spec.bytes = 0;
+  all.spec.shape[0] = 0;
+  for (const worker_pool::TensorRef& part : value.tensors) {
+    const auto& shape = part.spec.shape;
+    if (shape.size() != all.spec.shape.size() || part.spec.dtype != all.spec.dtype ||
+        !std::equal(shape.begin() + 1, shape.end(), all.spec.shape.begin() + 1)) {
+      return std::nullopt;
+    }
+    all.spec.shape[0] += shape[0];
+    all.spec.bytes += part.spec.bytes;
+  }
+  return all;
+}
+
 }  // namespace
 
 bool Collected::add(const pipeline::RunPart& part) {
@@ -30,7 +50,9 @@ bool Collected::add(const pipeline::RunPart& part) {
   if (kept_ + 1 != came_ || bytes_ + cost > limit_bytes_) return false;
   bytes_ += cost;
   ++kept_;
-  for (const pipeline::ResultTensor& tensor : part.tensors) {
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    const pipeline::ResultTensor& tensor = part.tensors[i];
+    grows_[tensor.spec.name] = part.grows[i];
     pipeline::Value& value = values_[tensor.spec.name];
     value.list = true;
     value.dtype = tensor.spec.dtype;
@@ -54,6 +76,11 @@ std::vector<pipeline::ResultTensor> Collected::tensors(
   }
   std::vector<pipeline::ResultTensor> out;
   for (const auto& [name, value] : all) {
+    const auto grows = grows_.find(name);
+    if (auto tensor = grows != grows_.end() && grows->second ? grown(name, value) : std::nullopt) {
+      out.push_back(std::move(*tensor));
+      continue;
+    }
     for (pipeline::ResultTensor& tensor : pipeline::join(name, value)) out.push_back(std::move(tensor));
   }
   return out;

@@ -28,8 +28,8 @@ class Collected {
   std::uint32_t kept() const { return kept_; }
   std::uint32_t came() const { return came_; }
 
-  /// Each tensor as a list over the parts, joined as those of a for_each are. `names`: also for those of which nothing
-  /// came.
+  /// Each tensor: its parts behind each other along the first dimension where that is declared to be of any size; else
+  /// as a list over the parts, joined as those of a for_each are. `names`: also for those of which nothing came.
   std::vector<pipeline::ResultTensor> tensors(const std::vector<std::pair<std::string, wire::DType>>& names) const;
 
  private:
@@ -37,6 +37,7 @@ class Collected {
   std::uint64_t bytes_ = 0;
   std::uint32_t kept_ = 0, came_ = 0;
   std::map<std::string, pipeline::Value> values_;
+  std::map<std::string, bool> grows_;
 };
 
 }  // namespace gearbox::session
