@@ -71,6 +71,9 @@ struct Inbox {
   std::uint64_t received = 0;
 };
 
+/// Sorts a result_part into its inbox: whole parts in order, each once. Errors: bad_frame, result_too_large.
+Outcome<void> take_part(Inbox& inbox, const wire::Frame& frame);
+
 class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
  public:
   /// `stream` has been logged in on. Starts reading at once.
@@ -107,7 +110,6 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
                               std::shared_ptr<Inbox> inbox);
   void sort(wire::Frame frame);
   Outcome<void> take_result(Inbox& inbox, const wire::Frame& frame);
-  static Outcome<void> take_part(Inbox& inbox, const wire::Frame& frame);
   std::uint64_t acknowledged() const;
 
   asio::any_io_executor executor_;

@@ -9,7 +9,7 @@ constexpr std::size_t kMostAhead = 1024;
 constexpr std::uint64_t kMostBytesAhead = 64ULL << 20;  // several parts together
 }  // namespace
 
-Outcome<void> NodeConnection::take_part(Inbox& inbox, const wire::Frame& frame) {
+Outcome<void> take_part(Inbox& inbox, const wire::Frame& frame) {
   const wire::FrameHeader& header = frame.header;
   if (header.part < inbox.next_part) return done();  // known from an earlier connection
   if (inbox.whole || header.part != inbox.next_part) {

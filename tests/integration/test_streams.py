@@ -220,6 +220,16 @@ class Streams(unittest.TestCase):
         self.assertEqual(lines[-1]["parts"], len(lines) - 1)
         self.site.wait_ready()
 
+    def test_a_killed_node_breaks_the_stream_in_words(self):
+        sender = self.send("words=100000 pause_ms=5", "--stream", "--json")
+        first = json.loads(sender.stdout.readline())
+        os.kill(self.site.record("node")["pid"], signal.SIGKILL)
+        code, out, err = self.finish(sender)
+        lines = [first] + [json.loads(line) for line in out.splitlines()]
+        self.assertEqual((code, lines[-1]["error"]["name"]), (1, "stream_broken"), lines[-1])
+        self.assertEqual([part["part"] for part in lines[:-1]], list(range(len(lines) - 1)))
+        self.site.wait_ready()
+
 
 if __name__ == "__main__":
     unittest.main()
