@@ -57,7 +57,8 @@ bool print_report(Report report, const SendOptions& options, bool several, Conso
     console.remarks(error_text(report));
     return false;
   }
-  console.results((several ? "== " + escaped(report.file, 512) + "\n" : std::string()) + result_text(report));
+  console.results((several && report.parts == 0 ? "== " + escaped(report.file, 512) + "\n" : std::string()) +
+                  result_text(report));
   if (!options.quiet)
     console.remarks((several ? "-- " + escaped(report.file, 512) + "\n" : std::string()) + table(report));
   return true;
@@ -90,6 +91,7 @@ int run_send(const Options& options, const LinkSettings& settings, plugin::Trans
   });
   delivery.on_part([&](const Report& so_far, const Part& part) {
     bar.clear();
+    if (!options.send.json && several && part.number == 0) console.results("== " + escaped(so_far.file, 512) + "\n");
     console.results(options.send.json ? part_json(so_far, part) + "\n" : text.add(part));
   });
   Bell finished(dialler.executor);

@@ -138,6 +138,7 @@ class Streams(unittest.TestCase):
         call = facts["steps"][0]["kept"][0]
         self.assertEqual(call["parts"], len(parts))
         self.assertLess(call["first_part_us"], facts["times"]["total_us"])
+        self.assertIn(f"{len(parts)} parts, the first after", self.site.run("explain", report["request"]).stdout)
 
     def test_who_takes_no_parts_gets_the_whole(self):
         code, out, err = self.finish(self.send("words=500", "--json"))
