@@ -21,8 +21,9 @@ constexpr std::size_t kMaxLastSeen =
     65536;  // keys noted between two writes; more are not noted, which only people miss
 
 wire::Located located(ServerState& state, const NodeState& node, const std::string& task, const User& user,
-                      const PublicKey& device) {
+                      const PublicKey& device, std::uint64_t placement) {
   wire::Ticket ticket;
+  ticket.placement = placement;
   ticket.device = device;
   ticket.user = user.name;
   ticket.tenant = user.tenant;
@@ -53,11 +54,19 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
   }
   const User& current = fresh ? *fresh : user;
   const Instant begun = Clock::now();
-  BOOST_OUTCOME_TRY(const NodeState* node, state.placement.place(state.registry, asked.task, current, begun));
+  PlacementNote note;
+  BOOST_OUTCOME_TRY(const NodeState* node, state.placement.place(state.registry, asked.task, current, begun, note));
+  note.device = device;
+  note.user = current.name;
+  note.tenant = current.tenant;
+  note.task = asked.task;
+  note.at_unix_ms = state.time.unix_ms(begun);
+  note.config = state.config_digest;
+  const std::uint64_t placement = state.placements.add(std::move(note));
   spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}",
                asked.task, current.name, to_text(device).substr(0, 16), node->name, node->report.queued,
                node->report.running, node->offered, state.config.balancer);
-  return located(state, *node, asked.task, current, device);
+  return located(state, *node, asked.task, current, device, placement);
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ struct Trace {
   std::string task, user;
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;
+  std::uint64_t placement = 0;                // central's number of the decision that sent the device here; 0: none did
   std::shared_ptr<const std::string> config;  // digest of what was in force when it was announced
   std::int64_t announced_unix_ms = 0;         // for people
   Instant arrived{}, admitted{}, verified{}, ready{}, sent{}, acknowledged{};  // {}: not yet, or never

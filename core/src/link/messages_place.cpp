@@ -50,6 +50,7 @@ std::string to_json(const Ticket& m) {
       .add("node", m.node)
       .add("expires_unix_ms", m.expires_unix_ms)
       .add("key_id", m.key_id)
+      .add("placement", m.placement)
       .take();
 }
 Outcome<void> from_json(std::string_view text, Ticket& into) {
@@ -64,6 +65,7 @@ Outcome<void> from_json(std::string_view text, Ticket& into) {
     r.read("node", m.node);
     r.read("expires_unix_ms", m.expires_unix_ms);
     r.read("key_id", m.key_id);
+    r.read("placement", m.placement);
   });
 }
 

@@ -137,6 +137,7 @@ void Requests::note_begin(const RequestPtr& request) {
   trace->task = request->task->name;
   trace->user = request->identity.user;
   trace->tenant = request->identity.ticket.tenant;
+  trace->placement = request->identity.ticket.placement;
   trace->priority = request->identity.local ? request->announced.priority : 0;
   trace->config = service_.explain->digest(request->config->digest);
   trace->wire_bytes = request->upload.submit().wire_bytes;
