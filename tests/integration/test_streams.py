@@ -45,7 +45,11 @@ class Cutter:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", self.port))
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:  # nobody serves there just now
+                near.close()
+                continue
             self.pairs.append((near, far))
             for one, other in ((near, far), (far, near)):
                 threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
