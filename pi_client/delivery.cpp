@@ -146,6 +146,7 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   const Instant expires = after(running.begun, send.deadline ? std::min(*send.deadline, send.timeout) : send.timeout);
   payload.value().submit.task = send.task;
   running.outgoing = outgoing_from(std::move(payload).value(), expires);
+  running.outgoing->priority = send.priority;
   report.request = running.outgoing->id;
 
   running_.push_back(&running);

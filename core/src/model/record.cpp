@@ -34,6 +34,7 @@ void read_numbers(const toml::Table& root, Record& record) {
   record.max_output_bytes = static_cast<std::uint64_t>(root.integer("max_output_kb", 1024, 1, 1'048'576)) * 1024;
   record.load_timeout_ms = small(root, "load_timeout_ms", record.load_timeout_ms, 100, kHourMs);
   record.call_timeout_ms = small(root, "call_timeout_ms", record.call_timeout_ms, 10, kHourMs);
+  record.cancel_by_restart = root.boolean("cancel_by_restart", record.cancel_by_restart);
 }
 
 }  // namespace
