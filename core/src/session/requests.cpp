@@ -86,7 +86,6 @@ void Requests::watch_deadline(const RequestPtr& request) {
 
 void Requests::expire(const RequestPtr& request) {
   if (request->over) return;
-  ++counters_.expired;
   fail(request, Error{Errc::deadline_exceeded,
                       "the request's time ran out while it was " + std::string(name_of(request->upload.state()))});
 }

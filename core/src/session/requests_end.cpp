@@ -85,6 +85,7 @@ void Requests::fail(const RequestPtr& request, Error error) {
   if (request->over) return;
   request->ready = Clock::now();
   ++counters_.failed;
+  if (error.code == Errc::deadline_exceeded) ++counters_.expired;
   request->error = std::move(error);
   const std::uint32_t retry_ms = retry_after(*request, *request->error);
   settle(request, UploadState::failed);

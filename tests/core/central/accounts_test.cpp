@@ -122,8 +122,9 @@ TEST_F(AccountsTest, AFileOfTheFirstSchemaIsBroughtUpToDate) {
   {
     auto old = sqlite::Database::open(file_, false);
     ASSERT_TRUE(old);
-    ASSERT_TRUE(old.value().run("ALTER TABLE users DROP COLUMN max_priority; ALTER TABLE users DROP COLUMN "
-                                "max_held_bytes; PRAGMA user_version=1;"));
+    ASSERT_TRUE(
+        old.value().run("ALTER TABLE users DROP COLUMN max_priority; ALTER TABLE users DROP COLUMN "
+                        "max_held_bytes; PRAGMA user_version=1;"));
   }
   auto accounts = open();
   ASSERT_TRUE(accounts);
