@@ -267,7 +267,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DamagedAccountsTest, ::testing::Values("empty", 
 TEST_F(AccountsTest, AFileOfALaterVersionIsRefusedAndKept) {
   open();
   ASSERT_EQ(std::system(("python3 -c \"import sqlite3; c = sqlite3.connect('" + file_.string() +
-                         "'); c.execute('pragma user_version=2'); c.commit()\"")
+                         "'); c.execute('pragma user_version=99'); c.commit()\"")
                             .c_str()),
             0);
   EXPECT_EQ(Accounts::open(file_, OnDamage::restore).error().code, Errc::unsupported_version);
