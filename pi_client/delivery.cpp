@@ -148,6 +148,7 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   payload.value().submit.task = send.task;
   payload.value().submit.stream = send.stream;
   running.outgoing = outgoing_from(std::move(payload).value(), expires);
+  running.outgoing->priority = send.priority;
   report.request = running.outgoing->id;
 
   running_.push_back(&running);

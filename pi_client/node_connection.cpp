@@ -132,6 +132,7 @@ asio::awaitable<void> NodeConnection::push(Self self, std::shared_ptr<const Outg
   wire::FrameHeader header;
   header.type = wire::FrameType::submit;
   header.request = request->id;
+  header.priority = request->priority;
   header.attempt = attempt;
   header.remaining_ms = remaining(request->expires);
   header.part = inbox->next_part;

@@ -37,6 +37,7 @@ struct Outgoing {
   std::shared_ptr<link::UploadSender> sender;
   std::optional<Bytes> inline_payload;  // set: travels with the submit
   Instant expires;                      // the node may drop it then
+  std::uint8_t priority = 0;            // wished for; the account decides
 };
 
 /// One part of a streamed answer, whole.

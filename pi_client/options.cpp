@@ -84,6 +84,7 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   std::string key_text;
   std::vector<std::string> input_texts;
   int lossy = 0;
+  int priority = 0;
   std::int64_t deadline_ms = 0;
   std::int64_t timeout_ms = options.send.timeout.count();
   std::int64_t first_contact_ms = options.send.first_contact.count();
@@ -151,6 +152,10 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
                        "let raw 8-bit frames travel as JPEG of this quality, where the task allows it")
           ->type_name("QUALITY")
           ->check(CLI::Range(1, 100));
+  send->add_option("--priority", priority, "higher goes first, up to what the account may")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 255));
   CLI::Option* deadline_option =
       send->add_option("--deadline-ms", deadline_ms, "time for each request; the broker drops what is later")
           ->type_name("N")
@@ -197,6 +202,7 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
     s.inputs.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   if (lossy_option->count() > 0) s.lossy = lossy;
+  s.priority = static_cast<std::uint8_t>(priority);
   if (deadline_option->count() > 0) s.deadline = milliseconds(deadline_ms);
   s.timeout = milliseconds(timeout_ms);
   s.first_contact = milliseconds(first_contact_ms);

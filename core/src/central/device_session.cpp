@@ -30,6 +30,8 @@ wire::Located located(ServerState& state, const NodeState& node, const std::stri
   ticket.weight = user.weight;
   ticket.max_requests = user.max_requests;
   ticket.max_upload_bytes = user.max_upload_bytes;
+  ticket.max_held_bytes = user.max_held_bytes;
+  ticket.max_priority = user.max_priority;
   ticket.tasks = {task};  // a right to what was asked for, nothing else
   ticket.node = to_text(node.key);
   ticket.expires_unix_ms = state.time.unix_ms(Clock::now()) + state.config.ticket_ttl.count();

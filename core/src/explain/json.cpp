@@ -127,7 +127,9 @@ json::object step_json(const Step& step, const Trace& trace, std::size_t most, I
   json::array calls;
   const auto show = [&](const std::vector<Call>& kept, std::string_view as) {
     for (const Call& call : kept) {
-      if (calls.size() < most) calls.push_back(call_json(call, step, as, trace.arrived, now));
+      // What was still open when the request ended has not waited since.
+      const Instant until = trace.over ? trace.ready : now;
+      if (calls.size() < most) calls.push_back(call_json(call, step, as, trace.arrived, until));
     }
   };
   show(step.first, "first");

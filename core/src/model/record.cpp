@@ -39,6 +39,7 @@ void read_numbers(const toml::Table& root, Record& record) {
   if (!record.stream && root.has("streams")) root.fault("streams", "only a model with stream = true has them");
   record.load_timeout_ms = small(root, "load_timeout_ms", record.load_timeout_ms, 100, kHourMs);
   record.call_timeout_ms = small(root, "call_timeout_ms", record.call_timeout_ms, 10, kHourMs);
+  record.cancel_by_restart = root.boolean("cancel_by_restart", record.cancel_by_restart);
 }
 
 }  // namespace

@@ -196,6 +196,7 @@ Outcome<void> Run::start_step(std::size_t index) {
     job.call.inputs = std::move(calls[call]);
     job.call.deadline = request_.deadline;
     job.call.tenant = request_.tenant;
+    job.call.weight = request_.weight;
     job.call.priority = request_.priority;
     job.explained = explained;
     BOOST_OUTCOME_TRY(dispatch::fit(*record, job.call));

@@ -53,6 +53,7 @@ struct RunRequest {
   std::map<std::string, Value> inputs;  // by input name
   Instant deadline = Instant::max();
   std::uint32_t tenant = 0;
+  std::uint32_t weight = 1;
   std::uint8_t priority = 0;
   explain::TracePtr trace;  // its steps are filled in; null: nothing is noted
   /// Called for each part, before `finished`. As long as it is held it keeps a place in the worker's memory, and the

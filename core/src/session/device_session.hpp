@@ -58,6 +58,7 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Door door_;
   Identity identity_;
   bool identified_ = false;
+  bool keeps_ = false;               // said in its hello that it comes back after an orderly end
   bool joined_ = false;              // counts among its device's connections
   std::vector<RequestPtr> answers_;  // few; to be sent, one after the other; the first is under way
   std::vector<RequestPtr> streams_;  // few; whose parts are being sent just now

@@ -2,8 +2,8 @@
 // (device key, request id), not to a connection: a device that comes back and submits the same id again is told where
 // its upload stands, or gets the answer that is already there.
 //
-// One strand. Bounded: open requests in all and for each device, uploads at once, time, and the bytes of answers that
-// wait for a device which went away.
+// One strand. Bounded: open requests in all, for each tenant and for each device, the bytes of a tenant's, uploads at
+// once, time, and the bytes of answers that wait for a device which went away.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -26,6 +26,7 @@
 #include "session/quarantine.hpp"
 #include "session/service.hpp"
 #include "session/stream_out.hpp"
+#include "session/tenants.hpp"
 
 namespace gearbox::session {
 
@@ -57,6 +58,7 @@ struct Request {
   config::Snapshot config;                   // of when it was announced; let go when it is over
   const config::TaskConfig* task = nullptr;  // in that snapshot
   wire::FrameHeader announced;
+  std::uint8_t priority = 0;  // as far as its account may ask for it
   link::UploadReceiver upload;
   Ingest ingest;
   std::weak_ptr<Listener> listener;
@@ -74,6 +76,7 @@ struct Request {
 
   // once it is over
   std::optional<Error> error;
+  std::uint32_t retry_ms = 0;  // of a failure: 0: trying again will not help, or nobody knows when
   wire::ResultMessage result;
   std::vector<pipeline::ResultTensor> tensors;
 
@@ -91,9 +94,10 @@ class Requests {
   ~Requests();
 
   /// A submit frame. Answers through `listener`: upload_at, or what is already known about this id.
-  /// Errors: what refuses it; retry_after_ms() tells how long the sender should wait.
+  /// Errors: what refuses it; deadline_exceeded when its time is up already. `retry_ms`: how long the sender should
+  /// wait before it tries again, as far as that is known; 0: trying again will not help.
   Outcome<void> announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
-                         const std::shared_ptr<Listener>& listener);
+                         const std::shared_ptr<Listener>& listener, std::uint32_t& retry_ms);
 
   /// The request, if it is in the receiving state and belongs to this listener.
   RequestPtr receiving(const RequestKey& key, const Listener* listener) const;
@@ -109,8 +113,10 @@ class Requests {
   void sent(const RequestPtr& request);
   /// A session of `device` begins. Errors: overloaded when it has too many already. Each success is followed by left().
   Outcome<void> joined(const PublicKey& device);
-  /// The session ended: its requests linger for a while, then are cancelled and forgotten.
-  void left(const Listener* listener, const PublicKey* device);
+  /// The session ended. `lost`: its device may come back, so that what is open lingers for a while before it is
+  /// cancelled. `for_good`: it is cancelled now. Answers that are there wait to be acknowledged in either case.
+  enum class End { lost, for_good };
+  void left(const Listener* listener, const PublicKey* device, End end);
   void fail(const RequestPtr& request, Error error);
 
   /// No new ones from here on. `idle` is called once, when no request is open and no connected device still has an
@@ -134,7 +140,13 @@ class Requests {
  private:
   void note_begin(const RequestPtr& request);
   void note_end(const RequestPtr& request);
-  Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit);
+  Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
+                           milliseconds& wait);
+  Outcome<void> check_limits(const Identity& identity, const config::LimitsConfig& limits, std::uint64_t bytes,
+                             milliseconds& wait) const;
+  Outcome<void> check_queues(const config::Config& config, const config::TaskConfig& task, milliseconds& wait) const;
+  milliseconds backlog_of(const config::Config& config, const config::TaskConfig& task) const;
+  std::uint32_t retry_after(const Request& request, const Error& error) const;
   void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
   void complete(const RequestPtr& request);
   void finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome);
@@ -149,6 +161,7 @@ class Requests {
   void linger(const RequestPtr& request);
   void forget(const RequestPtr& request);
   void watch_deadline(const RequestPtr& request);
+  void expire(const RequestPtr& request);
   void check_idle();
   static boost::asio::awaitable<void> sweep(std::shared_ptr<bool> alive, Requests* self);
   void sweep_once(Instant now);
@@ -167,6 +180,7 @@ class Requests {
     bool empty() const { return sessions == 0 && open == 0 && remembered.empty(); }
   };
   std::map<PublicKey, DeviceShare> devices_;
+  Tenants tenants_;
   std::deque<std::weak_ptr<Request>> waiting_;  // announced, without memory or a place yet
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;
@@ -179,7 +193,8 @@ class Requests {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // false: the sweeper's coroutine outlived us
 };
 
-/// How long a sender should wait before it tries again after `error`; 0 when trying again will not help.
+/// How long a sender should wait before it tries again after `error`, where nothing was measured that says more; 0 when
+/// trying again will not help.
 std::uint32_t retry_after_ms(const Error& error);
 
 }  // namespace gearbox::session

@@ -24,21 +24,6 @@ constexpr std::size_t kRememberedTimes = 2;
 constexpr std::uint64_t kParkAtOnceBytes = 256 * 1024;
 }  // namespace
 
-std::uint32_t retry_after_ms(const Error& error) {
-  switch (error.code) {
-    case Errc::overloaded:
-      return 500;
-    case Errc::no_space:
-      return 1000;
-    case Errc::rate_limited:
-      return 5000;
-    case Errc::shutting_down:
-      return 2000;
-    default:
-      return 0;
-  }
-}
-
 bool Requests::arena_is_short() const {
   const worker_pool::WorkerPool::Memory memory = service_.pool->memory();
   return memory.output_used > memory.output_bytes / 2;
@@ -79,7 +64,7 @@ void Requests::tell_end(const RequestPtr& request, Listener& listener) {
   if (request->stream) {
     listener.streaming(request);
   } else if (request->error) {
-    listener.failed(request->key.id, *request->error, retry_after_ms(*request->error));
+    listener.failed(request->key.id, *request->error, request->retry_ms);
   } else {
     listener.finished(request);
   }
@@ -112,8 +97,10 @@ void Requests::fail(const RequestPtr& request, Error error) {
   if (request->over) return;
   request->ready = Clock::now();
   ++counters_.failed;
+  if (error.code == Errc::deadline_exceeded) ++counters_.expired;
   request->error = std::move(error);
   const Errc code = request->error->code;
+  request->retry_ms = retry_after(*request, *request->error);
   if (request->stream && (code == Errc::cancelled || code == Errc::deadline_exceeded)) request->stream->drop_unsent();
   settle(request, UploadState::failed);
   if (const auto listener = request->listener.lock()) tell_end(request, *listener);
@@ -129,6 +116,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   DeviceShare& share = devices_[request->key.device];
   if (request->ingest.reserved()) share.held_bytes -= request->ingest.plain_bytes();
   --share.open;
+  tenants_.ended(request->identity.ticket.tenant, request->ingest.plain_bytes(), request->ready);
   if (request->listener.expired() || request->result.bytes <= kParkAtOnceBytes || arena_is_short()) {
     parking_.park(request->tensors);
   }
@@ -259,16 +247,21 @@ void Requests::acknowledge(const RequestKey& key) {
   forget(request);
 }
 
-void Requests::left(const Listener* listener, const PublicKey* device) {
+void Requests::left(const Listener* listener, const PublicKey* device, End end) {
   if (const auto own = device == nullptr ? devices_.end() : devices_.find(*device); own != devices_.end()) {
     --own->second.sessions;
     if (own->second.empty()) devices_.erase(own);
   }
+  std::vector<RequestPtr> given_up;
   for (auto& [key, request] : table_) {
     if (request->listener.lock().get() != listener) continue;
     request->listener.reset();
     if (request->over) {
       parking_.park(request->tensors);
+      continue;
+    }
+    if (end == End::for_good) {
+      given_up.push_back(request);
       continue;
     }
     request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
@@ -278,6 +271,7 @@ void Requests::left(const Listener* listener, const PublicKey* device) {
       }
     });
   }
+  for (const RequestPtr& request : given_up) fail(request, Error{Errc::cancelled, "its device ended the connection"});
   check_idle();
 }
 

@@ -56,7 +56,7 @@ asio::awaitable<void> DeviceSession::write_stream(Self self, RequestPtr request)
   const bool ours = request->listener.lock() == self;
   if (!ours || !request->over || !request->stream->end_is_due()) co_return;
   if (request->error) {
-    self->report(request->key.id, *request->error, retry_after_ms(*request->error));
+    self->report(request->key.id, *request->error, request->retry_ms);
   } else {
     self->finished(request);
   }

@@ -12,10 +12,6 @@
 namespace gearbox::worker_pool {
 
 namespace {
-/// A call number tells its worker's slot, so that cancel() needs no table.
-constexpr std::uint64_t kSlotBits = 24;  // slots are not given again: sixteen million changes of the configuration
-constexpr std::uint64_t kSlotMask = (std::uint64_t{1} << kSlotBits) - 1;
-
 /// 0: none. Clock is CLOCK_MONOTONIC, the same one for all processes of a host.
 std::int64_t deadline_ns(Instant deadline) {
   if (deadline == Instant::max()) return 0;
@@ -140,21 +136,6 @@ void Pool::send_ping(Worker& worker, Instant now) {
   worker.ping = descriptor.request;
   worker.ping_sent = now;
   if (worker.attachment->requests.publish()) worker.attachment->worker_bell.ring();
-}
-
-void Pool::cancel(WorkerPool::CallId id) {
-  Worker* worker = by_slot(static_cast<std::uint32_t>(id & kSlotMask));
-  if (worker == nullptr) return;
-  const auto found = std::find_if(worker->running.begin(), worker->running.end(),
-                                  [&](const Running& running) { return running.id == id; });
-  if (found == worker->running.end() || !found->answered) return;
-  if (found->block) shm::mark_cancelled(found->block->bytes());  // it may still wait in the ring
-  if (found->stream) found->stream->abandon();                   // or wait for a room
-  CallAnswer answer;
-  answer.outputs = Error{Errc::cancelled, {}};
-  answer.worker = worker->id;
-  asio::post(io_,
-             [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
 }
 
 /// What it has not begun others can do: the callers hear of it now. Should it run them after all, nobody listens.

@@ -54,7 +54,8 @@ struct CallSpec {
   Instant deadline{};             // Instant::max(): none
   std::uint32_t attempt = 0;
   std::uint32_t tenant = 0;
-  std::uint8_t priority = 0;
+  std::uint32_t weight = 1;       // of the tenant, among those that wait for the same model
+  std::uint8_t priority = 0;      // higher is sooner
   std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
   /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
   std::function<void(StreamPart)> on_part;
@@ -178,7 +179,9 @@ class WorkerPool {
   /// Hands the call to that worker. `answered` is called exactly once, later, on the strand.
   /// Errors: overloaded (its ring or its output arena is full), worker_lost, no_space (no room for the call block).
   Outcome<CallId> call(WorkerId worker, CallSpec spec, Answered answered);
-  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then.
+  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then. A call
+  /// that waits in the ring is not run. For one that runs, a worker whose record says cancel_by_restart is replaced;
+  /// its other calls are answered worker_lost, not begun.
   void cancel(CallId call);
 
   /// Called on the strand when a worker becomes ready, frees a place, or is gone.
@@ -200,9 +203,10 @@ class WorkerPool {
 
   /// Workers that the pool has ended, since it began.
   struct Ended {
-    std::uint64_t frozen = 0;    // gave no sign of life
-    std::uint64_t stuck = 0;     // beat, but answered nothing within a limit
-    std::uint64_t outgrown = 0;  // used more memory than they may
+    std::uint64_t frozen = 0;     // gave no sign of life
+    std::uint64_t stuck = 0;      // beat, but answered nothing within a limit
+    std::uint64_t outgrown = 0;   // used more memory than they may
+    std::uint64_t cancelled = 0;  // ran a call that nobody waited for any more
   };
   Ended ended() const;
 

@@ -3,6 +3,7 @@
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
 //   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
 //   call fails
+//                 pace: as echo, after as many milliseconds as the first byte of its input says
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
 //                 stream: answers in parts (see streamer.hpp)
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
@@ -59,6 +60,9 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
       for (;;) ::pause();
     }
     if (what == "die") ::raise(SIGKILL);
+    if (what == "pace" && !call.inputs.empty() && !call.inputs.front().bytes.empty()) {
+      std::this_thread::sleep_for(milliseconds(std::to_integer<int>(call.inputs.front().bytes.front())));
+    }
     if (what == "grow" || what == "swell") take_memory(24U << 20);
     if (what == "swell") {
       for (;;) ::pause();

@@ -41,6 +41,7 @@ struct Record {
   std::uint32_t streams = 4;                 // generators that are open at once in a worker
   std::uint32_t load_timeout_ms = 120000;
   std::uint32_t call_timeout_ms = 60000;  // a call that runs longer makes the worker suspect
+  bool cancel_by_restart = false;  // a running call that nobody waits for any more ends with its worker's process
   std::filesystem::path folder;
   std::string digest;  // XXH3-128 over model.toml and the model file, hex
 };

@@ -28,6 +28,7 @@ struct Hello {
   std::string signature;  // 64 bytes as hex
   std::string ticket;     // as central gave it; empty towards central
   std::string agent;      // "pi_client 0.1.0", for logs
+  bool keep = false;      // an orderly end of the connection cancels nothing: the device comes back for what is open
 };
 
 struct HelloOk {
@@ -143,8 +144,10 @@ struct Ticket {
   std::string user;
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;
-  std::uint32_t max_requests = 0;      // at once; 0 = the node's default
-  std::uint64_t max_upload_bytes = 0;  // 0 = the node's default
+  std::uint32_t max_requests = 0;      // open ones of the tenant; 0 = the node's own limit
+  std::uint64_t max_upload_bytes = 0;  // of one request; 0 = the node's default
+  std::uint64_t max_held_bytes = 0;    // of the tenant's open requests together; 0 = the node's own limit
+  std::uint8_t max_priority = 0;       // a request that asks for more gets this
   std::vector<std::string> tasks;      // "*" = all
   std::string node;                    // the node's identity key, hex
   std::int64_t expires_unix_ms = 0;    // on central's clock
