@@ -22,14 +22,19 @@ explain::Standing standing_of(std::string_view state) {
   return explain::Standing::not_ready;
 }
 
+/// Of the calls that it holds, those that its model runs, or will as soon as it asks for the next batch.
+std::uint32_t runs(const worker_pool::WorkerView& worker) {
+  return std::min(worker.running, worker.max_batch);
+}
+
 explain::Seen seen_of(const worker_pool::WorkerView& worker, explain::Standing standing) {
   constexpr microseconds::rep kMost = std::numeric_limits<std::uint32_t>::max();
   explain::Seen seen;
   seen.worker = worker.id;
   seen.slot = worker.place;
   seen.pid = worker.pid;
-  seen.queued = worker.running > 0 ? worker.running - 1 : 0;
-  seen.running = worker.running > 0 ? 1 : 0;
+  seen.running = runs(worker);
+  seen.queued = worker.running - seen.running;
   seen.capacity = worker.capacity;
   seen.p95_us = static_cast<std::uint32_t>(std::clamp<microseconds::rep>(worker.step_p95.count(), 0, kMost));
   seen.standing = standing;
@@ -253,9 +258,9 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     } else {
       see(worker, explain::Standing::candidate);
       candidates.push_back({.id = plugin::CandidateId{static_cast<std::uint32_t>(worker.id)},
-                            .queued = worker.running > 0 ? worker.running - 1 : 0,
-                            .running = worker.running > 0 ? 1U : 0U,
-                            .capacity = 1,
+                            .queued = worker.running - runs(worker),
+                            .running = runs(worker),
+                            .capacity = worker.max_batch,
                             .step_p95 = worker.step_p95});
     }
   }
@@ -336,6 +341,7 @@ void Dispatcher::tell(Waiting& waiting, JobResult& result, Instant now) {
   call.submitted = waiting.since;
   call.ended = now;
   call.run = result.run;
+  call.batch = result.batch;
   if (!result.outputs) call.error = result.outputs.error().code;
 }
 
@@ -377,6 +383,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   const microseconds ran = std::chrono::duration_cast<microseconds>(answer.run);
   result.queued = std::max(elapsed(waiting.since, now) - ran, microseconds{0});
   result.run = answer.run;
+  result.batch = answer.batch;
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;
   result.record = waiting.job.record;
