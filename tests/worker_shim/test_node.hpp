@@ -41,6 +41,7 @@ struct Answer {
   bool failed = false;
   Errc code{};       // of a failure
   std::string text;  // of a failure
+  std::uint32_t batch = 0;
   std::vector<Tensor> outputs;
   const Tensor* find(std::string_view name, std::uint32_t item = 0) const;
 };
@@ -66,6 +67,8 @@ class TestNode {
   /// Says to the worker that nobody waits for the last call any more.
   void cancel_last();
   std::uint64_t probe();
+  /// Has the worker taken the call from the ring and put it aside?
+  bool is_aside(std::uint64_t request) const;
   /// The next answer; nothing when none came within the time or the worker ended.
   std::optional<Answer> answer(std::chrono::milliseconds within = 20s);
   std::optional<Answer> ask(const std::vector<Tensor>& inputs);
