@@ -36,6 +36,7 @@ py::dict record_for_python(const model::Record& record, std::uint32_t threads) {
   fields["threads"] = threads;
   fields["max_batch"] = record.max_batch;
   fields["max_output_bytes"] = record.max_output_bytes;
+  fields["stream"] = record.stream;
   return fields;
 }
 
@@ -87,7 +88,7 @@ Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::stri
     }
     host->model_ =
         host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
-    host->infer_ = host->model_.attr("infer");
+    host->infer_ = host->model_.attr(record.stream ? "stream" : "infer");
     host->arrays_.open(host->ndarray_, host->dtypes_);
     for (const model::TensorDecl& input : record.inputs) host->input_names_.push_back(name_object(input.name));
     for (const model::TensorDecl& output : record.outputs) host->output_names_.push_back(name_object(output.name));
