@@ -373,9 +373,9 @@ void Dispatcher::tell(Waiting& waiting, JobResult& result, Instant now) {
   call.submitted = waiting.since;
   call.ended = now;
   call.run = result.run;
-  call.batch = result.batch;
   call.parts = waiting.parts;
   call.first_part = waiting.first_part;
+  call.batch = result.batch;
   if (!result.outputs) call.error = result.outputs.error().code;
 }
 

@@ -42,12 +42,12 @@ void read_numbers(const toml::Table& root, Record& record) {
   if (!record.stream && root.has("streams")) root.fault("streams", "only a model with stream = true has them");
   record.load_timeout_ms = small(root, "load_timeout_ms", record.load_timeout_ms, 100, kHourMs);
   record.call_timeout_ms = small(root, "call_timeout_ms", record.call_timeout_ms, 10, kHourMs);
+  record.cancel_by_restart = root.boolean("cancel_by_restart", record.cancel_by_restart);
   // A call that waits for others to join it counts as one that its worker runs.
   if (record.max_delay_ms >= record.call_timeout_ms) {
     root.fault("max_delay_ms", std::to_string(record.max_delay_ms) + " is not below call_timeout_ms, " +
                                    std::to_string(record.call_timeout_ms));
   }
-  record.cancel_by_restart = root.boolean("cancel_by_restart", record.cancel_by_restart);
 }
 
 }  // namespace

@@ -386,8 +386,8 @@ Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>
 void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanoseconds run) {
   State& state = *state_;
   Descriptor answer = answer_to(call.descriptor, CallKind::failure);
-  answer.batch = call.batch;
   answer.part = call.parts;
+  answer.batch = call.batch;
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   // The grant was checked to hold a block when the call was taken.
   BlockWriter block(call.grant);

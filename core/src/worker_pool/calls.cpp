@@ -248,14 +248,15 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   if (answer.batch > worker.capacity()) return broken("a batch of more calls than it may have");
   Running running = std::move(*found);
   worker.running.erase(found);
-  const bool first_of_batch = worker.batch_left == 0;
-  worker.batch_left = first_of_batch ? answer.batch - 1 : worker.batch_left - 1;
-  if (first_of_batch && !running.probe) ++worker.batches;
   if (running.stream) {
     answer.parts = running.stream->parts();
     running.stream->close();
-  } else if (first_of_batch) {
+  } else if (worker.batch_left > 0) {
+    --worker.batch_left;
+  } else {
+    worker.batch_left = answer.batch - 1;
     worker.spin.observe(took);
+    if (!running.probe) ++worker.batches;
   }
   worker.busy_since = now;
   if (worker.life == Life::suspect) worker.life = Life::ready;

@@ -1,3 +1,4 @@
+#include "gearbox/shm/ring.hpp"
 #include "pool_fixture.hpp"
 
 #include <poll.h>

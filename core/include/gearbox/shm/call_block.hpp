@@ -92,18 +92,17 @@ void mark_cancelled(ByteSpan block);
 /// Has the node said so meanwhile? `block` is a call's, in shared memory.
 bool is_cancelled(ByteView block);
 
+/// Tells the worker that holds the streaming call of this block how many of its parts have been let go of, in order.
+/// Its doorbell is rung after that, see RingProducer::publish().
+void give_credit(ByteSpan block, std::uint32_t parts);
+/// What the node said last. `block` is a call's, in shared memory.
+std::uint32_t credit_of(ByteView block);
 /// The worker's word to the node that it has taken call `request` without beginning it, and that it begins it now.
 /// `grant`: the call's, at least kAnswerBlockBytes. Only who puts calls aside says either.
 void put_aside(ByteSpan grant, std::uint64_t request);
 void take_up(ByteSpan grant);
 /// Has the worker taken call `request` from the ring, but not begun it?
 bool is_aside(ByteView grant, std::uint64_t request);
-
-/// Tells the worker that holds the streaming call of this block how many of its parts have been let go of, in order.
-/// Its doorbell is rung after that, see RingProducer::publish().
-void give_credit(ByteSpan block, std::uint32_t parts);
-/// What the node said last. `block` is a call's, in shared memory.
-std::uint32_t credit_of(ByteView block);
 
 /// Do `bytes` from `offset` lie inside an arena (or part of one) of `arena_bytes`? Errors: bad_frame.
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes);

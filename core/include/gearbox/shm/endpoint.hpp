@@ -43,9 +43,9 @@ struct Call {
   ByteView block;                   // the call block, for is_cancelled(); empty: it has none
   ByteSpan grant;                   // where the answer's block and bytes go
   std::size_t reserved = 0;         // bytes of the grant that are taken, the block's room included
-  std::uint32_t batch = 1;          // calls that the model got together, this one included; told with the answer
   PartRooms rooms;                  // of a streaming call; rooms.rooms is 0 otherwise
   std::uint32_t parts = 0;          // of a streaming call: published so far
+  std::uint32_t batch = 1;          // calls that the model got together, this one included; told with the answer
 };
 
 /// One output: where its bytes are (spec.bytes of them). When they already lie inside the call's grant they are not
