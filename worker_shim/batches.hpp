@@ -11,8 +11,9 @@
 
 namespace gearbox::shim {
 
-/// May the model be asked? What waited in the worker may be of no use by now. Errors: deadline_exceeded; cancelled.
-Outcome<void> still_wanted(const shm::Call& call, Instant now);
+/// May the model be asked, or asked on? What waited in the worker may be of no use by now.
+/// Errors: deadline_exceeded; cancelled.
+Outcome<void> still_wanted(const shm::Call& call, Instant now = Clock::now());
 
 /// Can a model get both in one batch? The same inputs, by name, dtype and shape, and neither of them a stream.
 bool are_alike(const shm::Call& a, const shm::Call& b);

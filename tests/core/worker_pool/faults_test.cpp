@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "gearbox/shm/attach.hpp"
+#include "gearbox/shm/ring.hpp"
 
 namespace gearbox::worker_pool {
 

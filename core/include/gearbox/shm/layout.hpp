@@ -44,11 +44,11 @@ struct alignas(64) Descriptor {
   std::uint64_t block_bytes;   // 0: no block
   std::uint64_t grant_offset;  // node → worker: where in the worker's output arena the answer may lie
   std::uint64_t grant_bytes;
-  std::uint64_t run_ns;    // worker → node: time inside the model
-  std::uint32_t batch;     // worker → node: calls that the model got together, this one included
-  std::uint32_t rooms;     // node â worker, of a streaming call: parts that the grant has room for at once (behind
-                           // the room of the last block, see part_rooms() in call_block.hpp); 0: no stream
-  std::int64_t handed_ns;  // node â worker: when it was handed over, on CLOCK_MONOTONIC; 0: not told
+  std::uint64_t run_ns;  // worker → node: time inside the model
+  std::uint32_t batch;   // worker → node: calls that the model got together, this one included
+  std::uint32_t rooms;   // node → worker, of a streaming call: parts that the grant has room for at once (behind the
+                         // room of the last block, see part_rooms() in call_block.hpp); 0: no stream
+  std::int64_t handed_ns;  // node → worker: when it was handed over, on CLOCK_MONOTONIC; 0: not told
   std::uint64_t reserved[2];
 };
 static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>);
