@@ -27,7 +27,6 @@ namespace {
 constexpr milliseconds kHandshakeLimit{10'000};
 /// For the rest of a frame whose header is there: a peer that sends slower than this is as good as gone.
 constexpr milliseconds kBodyLimit{30'000};
-constexpr milliseconds kWriteLimit{30'000};
 
 FrameHeader header_of(FrameType type, const RequestId& id = {}) {
   FrameHeader header;

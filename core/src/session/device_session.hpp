@@ -34,6 +34,8 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   void replaced() override;
 
  private:
+  /// For one frame: a peer that takes it slower than this is as good as gone.
+  static constexpr milliseconds kWriteLimit{30'000};
   using Self = std::shared_ptr<DeviceSession>;
   static boost::asio::awaitable<Outcome<void>> open(Self self);
   static boost::asio::awaitable<Outcome<void>> handle(Self self, wire::FrameHeader header);

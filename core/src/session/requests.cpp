@@ -276,6 +276,7 @@ void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>
       break;
     case UploadState::failed:
       // Only what was accepted is remembered when it failed: said again, so that the failure is known to be final.
+      request->retry_ms = 0;
       listener->accepted(request->key.id);
       tell_end(request, *listener);
       break;

@@ -18,8 +18,6 @@ using wire::FrameType;
 
 namespace {
 
-constexpr milliseconds kWriteLimit{30'000};
-
 /// `bytes` of the part from `from` on, all tensors one after the other.
 Bytes bytes_of(const pipeline::RunPart& part, std::uint64_t from, std::uint64_t bytes) {
   Bytes out;

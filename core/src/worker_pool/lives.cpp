@@ -84,6 +84,7 @@ void Pool::start(Worker& worker) {
   worker.outgrown = worker.told_to_end = false;
   worker.pid = 0;
   worker.ping = 0;
+  worker.batch_left = 0;
   worker.beat = 0;
   worker.still = {};
   worker.memory = 0;

@@ -178,6 +178,29 @@ TEST_F(PlacementTest, OfManyNodesTheNoteKeepsTheChosenOne) {
   EXPECT_TRUE(std::any_of(note_.seen.begin(), note_.seen.end(), [](const auto& one) { return one.node == "free"; }));
 }
 
+TEST(PlacementNote, KeepsCandidatesBeforeOthersAndTheChosenOneBeforeAll) {
+  PlacementNote note;
+  const auto seen = [](const std::string& name, const std::string& obstacle) {
+    NodeSeen node;
+    node.node = name;
+    node.obstacle = obstacle;
+    return node;
+  };
+  const auto candidates = [&] {
+    return std::count_if(note.seen.begin(), note.seen.end(), [](const auto& one) { return one.obstacle.empty(); });
+  };
+  for (std::size_t i = 0; i < PlacementNote::kNodes; ++i) note.see(seen("silent-" + std::to_string(i), "silent"));
+  for (int i = 0; i < 5; ++i) note.see(seen("ready-" + std::to_string(i), ""));
+  EXPECT_EQ(note.seen.size(), PlacementNote::kNodes);
+  EXPECT_EQ(candidates(), 5);
+  for (int i = 5; i < 40; ++i) note.see(seen("ready-" + std::to_string(i), ""));
+  EXPECT_EQ(candidates(), static_cast<std::ptrdiff_t>(PlacementNote::kNodes));
+  EXPECT_EQ(note.left_out, 40U);
+  note.choose(seen("ready-39", ""));
+  EXPECT_TRUE(std::any_of(note.seen.begin(), note.seen.end(), [](const auto& one) { return one.node == "ready-39"; }));
+  EXPECT_EQ(note.chosen, "ready-39");
+}
+
 TEST(PlacementBook, GivesEachPlacementANumberAndRemembersTheLast) {
   PlacementBook book(1000);
   const auto note_for = [](const std::string& user) {

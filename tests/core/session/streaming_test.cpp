@@ -129,7 +129,7 @@ TEST_F(Streaming, TheWindowIsBoundedInBytesToo) {
 TEST_F(Streaming, ADeviceThatComesBackGetsEachPartOnce) {
   start({"stream"});
   RequestId id = id_of(1);
-  DevicePtr device = log_in();
+  DevicePtr device = log_in(true);
   ask_for(device, "count=1000 size=50", id);
   take(device, id, 0, 100);
   ASSERT_EQ(part(device), 100U);  // this one it has, but its acknowledgement was lost
@@ -158,7 +158,7 @@ TEST_F(Streaming, ADeviceThatComesBackGetsEachPartOnce) {
 
 TEST_F(Streaming, WhatADeviceHasNotTakenIsThereWhenItComesBackAfterTheEnd) {
   start({"stream"});
-  const DevicePtr device = log_in();
+  const DevicePtr device = log_in(true);
   ask_for(device, "count=60", id_of(1));
   ASSERT_EQ(part(device), 0U);
   device->stream->close();

@@ -1,5 +1,6 @@
 // Cancelled calls: what waits is not run, what runs is left to end, or ends with its worker when the record says so.
 #include "pool_fixture.hpp"
+#include "support/gate.hpp"
 
 #include <csignal>
 
@@ -18,16 +19,20 @@ class Cancelling : public PoolFixture {
       return workers[0].id != before && workers[0].state == "ready";
     });
   }
-  /// Until the worker has taken the first of its calls from the ring.
-  void let_it_begin() {
-    const Instant end = Clock::now() + milliseconds(200);
+  bool has_begun() {
+    return until([&] { return gate_.is_reached(); });
+  }
+  /// Five times the time that a cancelled call gets before its worker is replaced. Used where that must not happen:
+  /// then there is no event to wait for.
+  void let_the_grace_pass() {
+    const Instant end = Clock::now() + milliseconds(100);
     until([&] { return Clock::now() >= end; });
   }
-  void run_for(milliseconds time) {
-    const Instant end = Clock::now() + time;
-    until([&] { return Clock::now() >= end; });
-  }
+
+  test_support::Gate gate_{root_};
 };
+constexpr std::byte kHeld{test_support::kHeld};
+constexpr std::byte kAnswered{test_support::kAnswered};
 }  // namespace
 
 TEST_F(Cancelling, ARunningCallIsLeftToEndAndItsAnswerThrownAway) {
@@ -35,13 +40,14 @@ TEST_F(Cancelling, ARunningCallIsLeftToEndAndItsAnswerThrownAway) {
   ASSERT_TRUE(all_ready(1));
   const WorkerId before = first();
   std::vector<CallAnswer> heard;
-  const auto running = call(heard, std::byte{250});
+  const auto running = call(heard, kHeld);
   ASSERT_TRUE(running);
-  run_for(milliseconds(50));
+  ASSERT_TRUE(has_begun());
   pool_->cancel(running.value());
   ASSERT_TRUE(until([&] { return heard.size() == 1; }));
   EXPECT_EQ(heard[0].outputs.error().code, Errc::cancelled);
   EXPECT_EQ(pool_->workers()[0].running, 1U) << "its slabs are in use until it ends";
+  gate_.open();
   ASSERT_TRUE(until([&] { return pool_->workers()[0].running == 0; }));
   EXPECT_EQ(heard.size(), 1U);
   EXPECT_EQ(first(), before);
@@ -50,14 +56,14 @@ TEST_F(Cancelling, ARunningCallIsLeftToEndAndItsAnswerThrownAway) {
 TEST_F(Cancelling, ARunningCallEndsWithItsWorkerWhenTheRecordSaysSoAndTheOthersAreNotToBlame) {
   record().cancel_by_restart = true;
   timing_.backoff_first = milliseconds(60'000);  // it is started again without that
-  ASSERT_TRUE(create(1, {"--do", "hang"}));
+  ASSERT_TRUE(create(1, {"--do", "pace"}));
   ASSERT_TRUE(all_ready(1));
   const WorkerId before = first();
   std::vector<CallAnswer> heard;
   std::vector<CallAnswer> others;
-  const auto running = call(heard);
+  const auto running = call(heard, kHeld);
   ASSERT_TRUE(running);
-  let_it_begin();
+  ASSERT_TRUE(has_begun());
   ASSERT_TRUE(call(others));
   ASSERT_TRUE(call(others));
   pool_->cancel(running.value());
@@ -77,16 +83,17 @@ TEST_F(Cancelling, ManyOfThemInARowAreNoBadStarts) {
   record().cancel_by_restart = true;
   timing_.start_tries = 2;
   timing_.backoff_first = milliseconds(60'000);
-  ASSERT_TRUE(create(1, {"--do", "hang"}));
+  ASSERT_TRUE(create(1, {"--do", "pace"}));
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(all_ready(1)) << i;
     std::vector<CallAnswer> heard;
     const WorkerId before = first();
-    const auto running = call(heard);
+    const auto running = call(heard, kHeld);
     ASSERT_TRUE(running);
-    let_it_begin();
+    ASSERT_TRUE(has_begun()) << i;
     pool_->cancel(running.value());
     ASSERT_TRUE(is_replaced(before)) << i;
+    gate_.open();
   }
   EXPECT_EQ(pool_->ended().cancelled, 4U);
 }
@@ -98,13 +105,15 @@ TEST_F(Cancelling, ACallThatWasAnsweredMeanwhileKillsNobody) {
   const WorkerId before = first();
   std::vector<CallAnswer> heard;
   // Its answer lies in the ring, not looked at yet, when it is cancelled.
-  const auto running = call(heard);
+  const auto running = call(heard, kAnswered);
   ASSERT_TRUE(running);
-  const Instant end = Clock::now() + milliseconds(200);
-  while (Clock::now() < end) {
+  const Instant limit = Clock::now() + seconds(20);
+  while (!gate_.is_reached() && Clock::now() < limit) {
   }
+  ASSERT_TRUE(gate_.is_reached());
   pool_->cancel(running.value());
-  run_for(milliseconds(200));
+  let_the_grace_pass();
+  gate_.open();
   ASSERT_EQ(heard.size(), 1U);
   EXPECT_EQ(heard[0].outputs.error().code, Errc::cancelled);
   // And one that had been answered before.
@@ -113,7 +122,7 @@ TEST_F(Cancelling, ACallThatWasAnsweredMeanwhileKillsNobody) {
   ASSERT_TRUE(done);
   ASSERT_TRUE(until([&] { return again.size() == 1; }));
   pool_->cancel(done.value());
-  run_for(milliseconds(200));
+  let_the_grace_pass();
   EXPECT_EQ(again.size(), 1U);
   EXPECT_EQ(first(), before);
   EXPECT_EQ(pool_->ended().cancelled, 0U);
@@ -129,7 +138,7 @@ TEST_F(Cancelling, ACallThatWaitsInTheRingKillsNobody) {
   const auto waiting = call(heard);
   ASSERT_TRUE(waiting);
   pool_->cancel(waiting.value());
-  run_for(milliseconds(100));
+  let_the_grace_pass();
   EXPECT_EQ(first(), before);
   ::kill(pool_->workers()[0].pid, SIGCONT);
   ASSERT_TRUE(until([&] { return pool_->workers()[0].running == 0; }));

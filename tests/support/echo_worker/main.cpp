@@ -3,7 +3,9 @@
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
 //   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
 //   call fails
-//                 pace: as echo, after as many milliseconds as the first byte of its input says
+//                 pace: as echo, after as many milliseconds of work as the first byte of its input says; 255: it waits
+//                 at the gate first; 254: it waits there when it has answered (see gate.hpp)
+//                 pairs: as pace, and says of each call that the model got it together with another one
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
 //                 stream: answers in parts (see streamer.hpp)
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
@@ -12,6 +14,7 @@
 //                 takes memory and does not end
 //   --seed N      for lie:random
 //   --pin CPU     runs there only
+#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -29,6 +32,7 @@
 #include "gearbox/shm/endpoint.hpp"
 #include "liar.hpp"
 #include "streamer.hpp"
+#include "support/gate.hpp"
 
 namespace {
 using namespace gearbox;
@@ -51,17 +55,36 @@ void take_memory(std::size_t bytes) {
   kept.emplace_back(bytes, 'x');
 }
 
-void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& what) {
+/// Until the test lets go of the other end.
+void wait_at_gate(const std::string& folder) {
+  const int gate = ::open((folder + "/gate").c_str(), O_RDONLY | O_CLOEXEC);
+  char word = 0;
+  while (gate >= 0 && ::read(gate, &word, 1) > 0) {
+  }
+  ::close(gate);
+}
+
+void work_for(milliseconds time) {
+  const Instant end = Clock::now() + time;
+  while (Clock::now() < end) {
+  }
+}
+
+void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& what, const std::string& folder) {
   const Instant began = call.taken;
   std::vector<shm::OutputTensor> outputs;
   std::uint64_t sum = 0;
+  unsigned char pace = 0;
   if (call.descriptor.kind == shm::CallKind::infer) {
     if (what == "hang") {
       for (;;) ::pause();
     }
     if (what == "die") ::raise(SIGKILL);
-    if (what == "pace" && !call.inputs.empty() && !call.inputs.front().bytes.empty()) {
-      std::this_thread::sleep_for(milliseconds(std::to_integer<int>(call.inputs.front().bytes.front())));
+    if (what == "pairs") call.batch = 2;
+    if ((what == "pace" || what == "pairs") && !call.inputs.empty() && !call.inputs.front().bytes.empty()) {
+      pace = std::to_integer<unsigned char>(call.inputs.front().bytes.front());
+      if (pace == test_support::kHeld) wait_at_gate(folder);
+      if (pace < test_support::kAnswered) work_for(milliseconds(pace));
     }
     if (what == "grow" || what == "swell") take_memory(24U << 20);
     if (what == "swell") {
@@ -83,6 +106,7 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
   }
   auto sent = endpoint.answer(call, outputs, Clock::now() - began);
   if (!sent) endpoint.fail(call, sent.error(), Clock::now() - began);
+  if (pace == test_support::kAnswered) wait_at_gate(folder);
 }
 }  // namespace
 
@@ -131,7 +155,7 @@ int main(int argc, char** argv) {
     auto calls = endpoint.next(8, milliseconds(60000));
     // Not main()'s end: the other thread uses the endpoint.
     if (!calls) ::_exit(calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1);
-    for (shm::Call& call : calls.value()) serve(endpoint, call, what);
+    for (shm::Call& call : calls.value()) serve(endpoint, call, what, options["--model"]);
     while (what == "deaf" && !calls.value().empty()) ::pause();
   }
 }
