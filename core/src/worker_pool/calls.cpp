@@ -148,13 +148,10 @@ void Pool::hand_back(Worker& worker) {
   for (Running& running : worker.running) {
     if (!running.answered || Worker::has_begun(running, taken)) continue;
     if (running.block) shm::mark_cancelled(running.block->bytes());
-    CallAnswer answer;
-    answer.begun = false;
-    answer.outputs =
-        Error{Errc::worker_lost, "worker " + std::to_string(worker.place) + " is " + std::string(name_of(worker.life))};
-    answer.worker = worker.id;
-    asio::post(io_,
-               [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
+    tell_later(
+        worker, running,
+        Error{Errc::worker_lost, "worker " + std::to_string(worker.place) + " is " + std::string(name_of(worker.life))},
+        false);
   }
 }
 
@@ -163,14 +160,19 @@ void Pool::end_calls(Worker& worker, const Error& error, std::uint64_t taken) {
   for (Running& running : worker.running) {
     if (!running.answered) continue;
     ++worker.failures;
-    CallAnswer answer;
-    answer.begun = Worker::has_begun(running, taken);
-    answer.outputs = error;
-    answer.worker = worker.id;
-    // Posted: whoever ends the calls may be in the middle of a list that the callers change.
-    asio::post(io_,
-               [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
+    tell_later(worker, running, error, Worker::has_begun(running, taken));
   }
+}
+
+/// Its caller hears of it soon, not now: whoever ends calls may be in the middle of a list that the callers change.
+void Pool::tell_later(const Worker& worker, Running& running, const Error& error, bool begun) {
+  asio::post(io_, [answered = std::exchange(running.answered, nullptr), id = worker.id, error, begun] {
+    CallAnswer answer;
+    answer.outputs = error;
+    answer.worker = id;
+    answer.begun = begun;
+    answered(std::move(answer));
+  });
 }
 
 std::size_t Pool::poll(Instant now) {

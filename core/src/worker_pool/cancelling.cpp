@@ -2,8 +2,6 @@
 // its answer thrown away, or, when the model's record says cancel_by_restart, its worker is replaced.
 #include <algorithm>
 
-#include <boost/asio/post.hpp>
-
 #include "gearbox/shm/call_block.hpp"
 #include "worker_pool/pool.hpp"
 
@@ -25,11 +23,7 @@ void Pool::cancel(WorkerPool::CallId id) {
   if (found == worker->running.end() || !found->answered) return;
   if (found->block) shm::mark_cancelled(found->block->bytes());  // it may still wait in the ring
   if (found->stream) found->stream->abandon();                   // or wait for a room
-  CallAnswer answer;
-  answer.outputs = Error{Errc::cancelled, {}};
-  answer.worker = worker->id;
-  asio::post(io_,
-             [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
+  tell_later(*worker, *found, Error{Errc::cancelled, {}}, true);
   // Looked at after the mark: what is taken from here on sees it, and is not run.
   found->unwanted = worker->attached() && Worker::has_begun(*found, worker->attachment->requests.taken());
   if (found->unwanted && worker->record->cancel_by_restart) replace_later(*worker);

@@ -250,6 +250,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void hand_back(Worker& worker);
   void end_calls(Worker& worker, const Error& error, std::uint64_t taken);
+  void tell_later(const Worker& worker, Running& running, const Error& error, bool begun);
   std::size_t poll(Worker& worker, Instant now);
 
   // streams.cpp
