@@ -17,8 +17,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <thread>
 
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
@@ -92,6 +95,20 @@ class Supervisor {
  private:
   void say(std::string line) { printer_.line("supervisor", line); }
 
+  /// A supervisor that was killed may have left a child that it had only just forked: that holds the lock, too, until
+  /// it has seen that it is alone. False: the owner lives.
+  static bool lock_of_the_dead(int descriptor, int owner) {
+    constexpr milliseconds kLetGo{2000};
+    constexpr milliseconds kLook{20};
+    if (owner <= 1 || !ends_soon(owner)) return false;
+    const Instant until = after(Clock::now(), kLetGo);
+    while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+      if (Clock::now() >= until) return false;
+      std::this_thread::sleep_for(kLook);
+    }
+    return true;
+  }
+
   bool lock() {
     const std::filesystem::path file = setup_.state.run() / "supervisor.lock";
     // Held as long as this process lives, and given back by the kernel however it ends.
@@ -100,10 +117,14 @@ class Supervisor {
       say(file.string() + ": " + std::strerror(errno));
       return false;
     }
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-      std::string owner(16, '\0');
+    bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+    std::string owner(16, '\0');
+    if (!locked) {
       const ssize_t got = ::pread(descriptor, owner.data(), owner.size(), 0);
       owner.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+      locked = lock_of_the_dead(descriptor, std::atoi(owner.c_str()));
+    }
+    if (!locked) {
       say("another supervisor (pid " + escaped(owner) + ") already serves the state folder " +
           setup_.state.root.string() + "; stop it first, or give this one its own with --state");
       ::close(descriptor);
