@@ -16,7 +16,7 @@ namespace gearbox::central {
 
 namespace {
 
-constexpr const char* kUserColumns = "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled";
+constexpr const char* kUserColumns = "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled, own_steps";
 constexpr std::size_t kMaxTasks = 256;
 
 std::int64_t wall_clock_ms() {
@@ -49,6 +49,7 @@ User user_from(const sqlite::Statement& row) {
   user.max_upload_bytes = static_cast<std::uint64_t>(row.integer(5));
   user.created_unix_ms = row.integer(6);
   user.disabled = row.integer(7) != 0;
+  user.own_steps = row.integer(8) != 0;
   return user;
 }
 
@@ -133,10 +134,11 @@ Outcome<void> Accounts::add_user(User user, std::string_view password) {
     user.tenant = static_cast<std::uint32_t>(highest.integer(0)) + 1;
   }
   BOOST_OUTCOME_TRY(auto insert,
-                    state_->database.prepare("INSERT OR IGNORE INTO users VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0)"));
+                    state_->database.prepare("INSERT OR IGNORE INTO users VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0,?9)"));
   BOOST_OUTCOME_TRY(insert.first(user.name, hash, std::int64_t{user.tenant}, std::int64_t{user.weight},
                                  join(user.tasks), std::int64_t{user.max_requests},
-                                 static_cast<std::int64_t>(user.max_upload_bytes), wall_clock_ms()));
+                                 static_cast<std::int64_t>(user.max_upload_bytes), wall_clock_ms(),
+                                 std::int64_t{user.own_steps ? 1 : 0}));
   if (state_->database.changed_rows() == 0)
     return Error{Errc::not_allowed, "there is already a user '" + user.name + "'"};
   BOOST_OUTCOME_TRY(transaction.commit());
@@ -157,6 +159,13 @@ Outcome<void> Accounts::set_password(std::string_view name, std::string_view pas
 Outcome<void> Accounts::set_disabled(std::string_view name, bool disabled) {
   BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE users SET disabled = ?2 WHERE name = ?1"));
   BOOST_OUTCOME_TRY(update.first(name, std::int64_t{disabled ? 1 : 0}));
+  if (state_->database.changed_rows() == 0) return no_such("user", name);
+  return keep_copy();
+}
+
+Outcome<void> Accounts::set_own_steps(std::string_view name, bool allowed) {
+  BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE users SET own_steps = ?2 WHERE name = ?1"));
+  BOOST_OUTCOME_TRY(update.first(name, std::int64_t{allowed ? 1 : 0}));
   if (state_->database.changed_rows() == 0) return no_such("user", name);
   return keep_copy();
 }
@@ -184,7 +193,7 @@ Outcome<std::vector<User>> Accounts::users() {
   BOOST_OUTCOME_TRY(bool more, rows.first());
   while (more) {
     users.push_back(user_from(rows));
-    users.back().devices = static_cast<std::uint32_t>(rows.integer(8));
+    users.back().devices = static_cast<std::uint32_t>(rows.integer(9));
     BOOST_OUTCOME_TRY(more, rows.next());
   }
   return users;

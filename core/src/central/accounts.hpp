@@ -29,6 +29,7 @@ struct User {
   std::uint64_t max_upload_bytes = 0;   // 0 = the node's default
   std::int64_t created_unix_ms = 0;     // wall clock, for people only
   bool disabled = false;
+  bool own_steps = false;     // its devices may send their own lists of steps, of any model
   std::uint32_t devices = 0;  // enrolled and not revoked; filled by users()
 };
 
@@ -62,6 +63,7 @@ class Accounts {
   Outcome<void> add_user(User user, std::string_view password);
   Outcome<void> set_password(std::string_view name, std::string_view password);
   Outcome<void> set_disabled(std::string_view name, bool disabled);
+  Outcome<void> set_own_steps(std::string_view name, bool allowed);
   /// Also revokes the account's devices.
   Outcome<void> remove_user(std::string_view name);
   Outcome<std::vector<User>> users();

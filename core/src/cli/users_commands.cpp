@@ -1,4 +1,4 @@
-// users add | list | passwd | disable | enable | remove
+// users add | list | set | passwd | disable | enable | remove
 #include <boost/json/object.hpp>
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct UserOptions {
   User user;
   std::uint64_t max_upload_mb = 0;
   std::string password_file;
+  std::string own_steps;  // "yes" or "no"
 };
 
 void run_add(CliContext& context, UserOptions& options) {
@@ -29,9 +30,19 @@ void run_add(CliContext& context, UserOptions& options) {
     if (known) return Error{Errc::not_allowed, "there is already a user '" + options.user.name + "'"};
     BOOST_OUTCOME_TRY(const std::string password, read_password(options.password_file, true));
     options.user.max_upload_bytes = options.max_upload_mb << 20;
+    options.user.own_steps = options.own_steps == "yes";
     BOOST_OUTCOME_TRY(accounts.add_user(options.user, password));
     say_done(context, "added user '" + options.user.name + "'; a device joins with: pi_client enrol --user " +
                           options.user.name);
+    return done();
+  });
+}
+
+void run_set(CliContext& context, const UserOptions& options) {
+  with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
+    BOOST_OUTCOME_TRY(accounts.set_own_steps(options.user.name, options.own_steps == "yes"));
+    say_done(context, "devices of '" + options.user.name +
+                          (options.own_steps == "yes" ? "' may send their own steps" : "' may not send their own steps"));
     return done();
   });
 }
@@ -55,7 +66,7 @@ void run_list(CliContext& context) {
   with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
     BOOST_OUTCOME_TRY(const auto users, accounts.users());
     json::array facts;
-    Table table({"user", "state", ">devices", "tasks", ">tenant", ">weight", ">requests", ">upload", "created"});
+    Table table({"user", "state", ">devices", "tasks", ">tenant", ">weight", ">requests", ">upload", "own steps", "created"});
     for (const User& user : users) {
       facts.push_back(json::object{{"name", user.name},
                                    {"disabled", user.disabled},
@@ -65,13 +76,14 @@ void run_list(CliContext& context) {
                                    {"weight", user.weight},
                                    {"max_requests", user.max_requests},
                                    {"max_upload_bytes", user.max_upload_bytes},
+                                   {"own_steps", user.own_steps},
                                    {"created_unix_ms", user.created_unix_ms}});
       std::string tasks;
       for (const std::string& task : user.tasks) tasks += (tasks.empty() ? "" : ",") + task;
       table.add({user.name, user.disabled ? "disabled" : "active", std::to_string(user.devices), tasks,
                  std::to_string(user.tenant), std::to_string(user.weight), limit_text(user.max_requests),
                  user.max_upload_bytes == 0 ? "default" : bytes_text(user.max_upload_bytes),
-                 time_text(user.created_unix_ms)});
+                 user.own_steps ? "yes" : "no", time_text(user.created_unix_ms)});
     }
     show(context, facts, table, "no users yet; add one with: broker users add NAME");
     return done();
@@ -101,6 +113,13 @@ void add_password_option(CLI::App& command, UserOptions& options) {
       ->type_name("FILE");
 }
 
+CLI::Option* add_own_steps_option(CLI::App& command, UserOptions& options) {
+  return command
+      .add_option("--own-steps", options.own_steps, "may its devices send their own lists of steps, of any model?")
+      ->type_name("yes|no")
+      ->check(CLI::IsMember({"yes", "no"}), "");
+}
+
 }  // namespace
 
 void add_user_commands(CLI::App& app, CliContext& context) {
@@ -128,7 +147,13 @@ void add_user_commands(CLI::App& app, CliContext& context) {
   add->add_option("--max-upload-mb", options->max_upload_mb, "size of one request in MiB (0: the node's default)")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 20))
       ->capture_default_str();
+  add_own_steps_option(*add, *options);
   add->callback([&context, options] { run_add(context, *options); });
+
+  CLI::App* set = add_named(*users, context, *options, "set", "change what an account may do",
+                            "broker users set maria --own-steps yes");
+  add_own_steps_option(*set, *options)->required();
+  set->callback([&context, options] { run_set(context, *options); });
 
   add_command(*users, context, "list", "all accounts", "broker users list --json", true)->callback([&context] {
     run_list(context);
