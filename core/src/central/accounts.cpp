@@ -16,7 +16,8 @@ namespace gearbox::central {
 
 namespace {
 
-constexpr const char* kUserColumns = "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled, own_steps";
+constexpr const char* kUserColumns =
+    "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled, own_steps";
 constexpr std::size_t kMaxTasks = 256;
 
 std::int64_t wall_clock_ms() {

@@ -59,11 +59,12 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
   const User& current = fresh ? *fresh : user;
   const Instant begun = Clock::now();
   const bool own = asked.task.empty() && !asked.models.empty();
-  BOOST_OUTCOME_TRY(const NodeState* node, own ? state.placement.place_steps(state.registry, asked.models, current, begun)
-                                               : state.placement.place(state.registry, asked.task, current, begun));
+  BOOST_OUTCOME_TRY(const NodeState* node,
+                    own ? state.placement.place_steps(state.registry, asked.models, current, begun)
+                        : state.placement.place(state.registry, asked.task, current, begun));
   spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}",
-               own ? "(own-steps)" : asked.task, current.name, to_text(device).substr(0, 16), node->name, node->report.queued,
-               node->report.running, node->offered, state.config.balancer);
+               own ? "(own-steps)" : asked.task, current.name, to_text(device).substr(0, 16), node->name,
+               node->report.queued, node->report.running, node->offered, state.config.balancer);
   return located(state, *node, asked, current, device);
 }
 

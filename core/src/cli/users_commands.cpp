@@ -41,8 +41,9 @@ void run_add(CliContext& context, UserOptions& options) {
 void run_set(CliContext& context, const UserOptions& options) {
   with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
     BOOST_OUTCOME_TRY(accounts.set_own_steps(options.user.name, options.own_steps == "yes"));
-    say_done(context, "devices of '" + options.user.name +
-                          (options.own_steps == "yes" ? "' may send their own steps" : "' may not send their own steps"));
+    say_done(context,
+             "devices of '" + options.user.name +
+                 (options.own_steps == "yes" ? "' may send their own steps" : "' may not send their own steps"));
     return done();
   });
 }
@@ -66,7 +67,8 @@ void run_list(CliContext& context) {
   with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
     BOOST_OUTCOME_TRY(const auto users, accounts.users());
     json::array facts;
-    Table table({"user", "state", ">devices", "tasks", ">tenant", ">weight", ">requests", ">upload", "own steps", "created"});
+    Table table(
+        {"user", "state", ">devices", "tasks", ">tenant", ">weight", ">requests", ">upload", "own steps", "created"});
     for (const User& user : users) {
       facts.push_back(json::object{{"name", user.name},
                                    {"disabled", user.disabled},

@@ -91,7 +91,7 @@ struct StepConfig {  // [[step]]
   std::string model;
   std::string version = "latest";              // exact, latest, or a range; see versions.hpp
   std::map<std::string, TensorSource> inputs;  // model's input ← source
-  std::string for_each;  // name of the input that is scattered, one call per list item; empty: one call
+  std::string for_each;       // name of the input that is scattered, one call per list item; empty: one call
   double deadline_share = 0;  // of the request's whole time, what one run of the step may take; 0: all there is
   std::uint32_t retry = 0;    // further attempts of a call that failed
 };

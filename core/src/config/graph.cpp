@@ -22,8 +22,7 @@ TensorSource source_of(const GraphPlace& place, const std::string& text, const G
   const std::string step = text.substr(0, dot);
   const std::string tensor = dot == text.size() ? std::string() : text.substr(dot + 1);
   if (is_name(step) && is_name(tensor)) return {step, tensor};
-  fault(place, "'" + text.substr(0, 2 * kMaxNameBytes + 1) +
-                   "' is no source (\"request.TENSOR\" or \"STEP.TENSOR\")");
+  fault(place, "'" + text.substr(0, 2 * kMaxNameBytes + 1) + "' is no source (\"request.TENSOR\" or \"STEP.TENSOR\")");
   return {};
 }
 

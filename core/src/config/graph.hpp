@@ -16,8 +16,9 @@ namespace gearbox::config {
 
 /// Where a fault of a graph is.
 struct GraphPlace {
-  std::optional<std::size_t> step;  // its number, from 0, in the order in which the steps were written; none: the result
-  std::string key;                  // "version", "inputs.image"; of the result a name in it; empty: the whole
+  std::optional<std::size_t>
+      step;         // its number, from 0, in the order in which the steps were written; none: the result
+  std::string key;  // "version", "inputs.image"; of the result a name in it; empty: the whole
 };
 using GraphFault = std::function<void(const GraphPlace&, std::string_view what)>;
 

@@ -18,7 +18,8 @@ class FileFaults {
     const std::string_view key = place.key;
     if (!place.step) return in_table(root_, "result", key, what);
     const toml::Table& step = steps_[*place.step];
-    if (key.starts_with(kInputs)) return in_table(step, kInputs, key.substr(std::min(key.size(), kInputs.size() + 1)), what);
+    if (key.starts_with(kInputs))
+      return in_table(step, kInputs, key.substr(std::min(key.size(), kInputs.size() + 1)), what);
     if (what == kMissing && !step.has(key)) return void(step.require(key));
     if (what == kMissing && !step.is_text(key)) return;  // told when it was read
     step.fault(key, what);
@@ -29,9 +30,14 @@ class FileFaults {
 
   /// Of `key` in `name`, or of that table as a whole.
   static void in_table(const toml::Table& parent, std::string_view name, std::string_view key, std::string_view what) {
-    if (!parent.require(name) || !parent.is_table(name)) return;
+    if (!parent.has(name)) {
+      if (what == kMissing) parent.require(name);
+      return;  // what follows from that is told once
+    }
+    if (!parent.is_table(name)) return;
     const auto table = parent.table(name);
     if (!key.empty() && table->has(key) && !table->is_text(key)) return;  // told when it was read
+    if (what == kMissing && name == kInputs) return;  // each input that is not fed is told by its name
     table->fault(key, what == kMissing ? "is empty" : what);
   }
 

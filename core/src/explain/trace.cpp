@@ -39,6 +39,8 @@ std::string_view name_of(VersionNote note) {
       return "the newest";
     case VersionNote::exact:
       return "the task names this version";
+    case VersionNote::range:
+      return "the newest that the task's range admits";
     case VersionNote::coming:
       return "the newest had no ready worker yet";
     case VersionNote::none:

@@ -79,22 +79,33 @@ void Run::note_start(std::size_t index, const model::Record& record, std::size_t
   step.started = Clock::now();
   step.calls = static_cast<std::uint32_t>(calls);
   step.version = record.version;
-  const model::Record* const newest = config::find_model(*request_.config, config.model, "latest");
-  if (newest == nullptr) {
+  using config::Asked;
+  const Asked asked = config::kind_of(config.version);
+  const auto newest_of = [&](std::string_view version) {
+    return config::find_model(*request_.config, config.model, version);
+  };
+  const model::Record* const newest = newest_of("latest");
+  const model::Record* const admitted = asked == Asked::range ? newest_of(config.version) : newest;
+  if (newest == nullptr || admitted == nullptr) {
     step.note = explain::VersionNote::stands_in;
     return;
   }
-  if (newest->version == record.version) {
-    if (newest->digest != record.digest) step.note = explain::VersionNote::content;
+  if (admitted->version == record.version) {
+    if (admitted->digest != record.digest) {
+      step.note = explain::VersionNote::content;
+    } else if (newest != admitted) {
+      step.newest = newest->version;
+      step.note = explain::VersionNote::range;
+    }
     return;
   }
-  step.newest = newest->version;
-  if (!config.version.empty() && config.version != "latest") {
+  step.newest = admitted->version;
+  if (asked == Asked::exact) {
     step.note = explain::VersionNote::exact;
-  } else if (config::compare_versions(record.version, newest->version) > 0) {
+  } else if (config::compare_versions(record.version, admitted->version) > 0) {
     step.note = explain::VersionNote::stands_in;
   } else {
-    const bool comes = dispatcher_.service(*newest) == worker_pool::Service::coming;
+    const bool comes = dispatcher_.service(*admitted) == worker_pool::Service::coming;
     step.note = comes ? explain::VersionNote::coming : explain::VersionNote::none;
   }
 }

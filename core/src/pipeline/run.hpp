@@ -37,9 +37,9 @@ struct RunResult {
 };
 
 struct RunRequest {
-  config::Snapshot config;  // keeps `task` alive
-  const config::TaskConfig* task = nullptr;
-  std::map<std::string, Value> inputs;  // by input name
+  config::Snapshot config;
+  std::shared_ptr<const config::TaskConfig> task;  // of that snapshot, or the device's own steps
+  std::map<std::string, Value> inputs;             // by input name
   Instant deadline = Instant::max();
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;

@@ -49,8 +49,8 @@ struct Request {
 
   RequestKey key;
   Identity identity;
-  config::Snapshot config;                   // of when it was announced; let go when it is over
-  const config::TaskConfig* task = nullptr;  // in that snapshot
+  config::Snapshot config;                         // of when it was announced; let go when it is over
+  std::shared_ptr<const config::TaskConfig> task;  // of that snapshot, or the device's own steps
   wire::FrameHeader announced;
   link::UploadReceiver upload;
   Ingest ingest;

@@ -89,11 +89,11 @@ struct StepSpec {
 };
 
 struct Submit {
-  std::string task;               // empty: the device's own steps
-  std::vector<InputSpec> inputs;  // uploaded in this order, one after the other
-  std::string digest;             // XXH3-128 (canonical, hex) over all uploaded bytes
-  std::uint64_t wire_bytes = 0;   // the sum
-  std::vector<StepSpec> steps{};  // own ones, in any order
+  std::string task;                             // empty: the device's own steps
+  std::vector<InputSpec> inputs;                // uploaded in this order, one after the other
+  std::string digest;                           // XXH3-128 (canonical, hex) over all uploaded bytes
+  std::uint64_t wire_bytes = 0;                 // the sum
+  std::vector<StepSpec> steps{};                // own ones, in any order
   std::map<std::string, std::string> result{};  // of own steps: name in the answer ← "STEP.TENSOR"
 };
 
