@@ -35,6 +35,7 @@ py::dict record_for_python(const model::Record& record, std::uint32_t threads) {
   fields["threads"] = threads;
   fields["max_batch"] = record.max_batch;
   fields["max_output_bytes"] = record.max_output_bytes;
+  fields["stream"] = record.stream;
   return fields;
 }
 
@@ -58,8 +59,8 @@ Outcome<void> guarded(const py::handle& helpers, const Work& work) {
   }
 }
 
-/// May the model be asked? The last look before it is: what waited in the ring may be of no use by now.
-/// Errors: deadline_exceeded; cancelled.
+}  // namespace
+
 Outcome<void> still_wanted(const shm::Call& call) {
   if (shm::is_cancelled(call.block)) return Error{Errc::cancelled, "it was cancelled before the model was free"};
   const auto deadline = std::chrono::nanoseconds(call.descriptor.deadline_ns);
@@ -68,8 +69,6 @@ Outcome<void> still_wanted(const shm::Call& call) {
   }
   return done();
 }
-
-}  // namespace
 
 Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::string& device, std::uint32_t threads) {
   auto* const host = new ModelHost;
@@ -87,7 +86,7 @@ Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::stri
     }
     host->model_ =
         host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
-    host->infer_ = host->model_.attr("infer");
+    host->infer_ = host->model_.attr(record.stream ? "stream" : "infer");
     host->arrays_.open(host->ndarray_, host->dtypes_);
     for (const model::TensorDecl& input : record.inputs) host->input_names_.push_back(name_object(input.name));
     for (const model::TensorDecl& output : record.outputs) host->output_names_.push_back(name_object(output.name));

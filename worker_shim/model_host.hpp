@@ -15,6 +15,10 @@
 
 namespace gearbox::shim {
 
+/// May the model be asked, or asked on? What waited in the ring may be of no use by now.
+/// Errors: deadline_exceeded; cancelled.
+Outcome<void> still_wanted(const shm::Call& call);
+
 /// Used by the thread that started Python, with the GIL held except where said. Never destroyed: Python is not
 /// finalised.
 class ModelHost {
@@ -27,6 +31,23 @@ class ModelHost {
   /// one by one, so that one bad request does not fail its neighbours. Calls whose time is up are answered without
   /// being run.
   void run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls);
+
+  // Models that stream; streaming.cpp.
+
+  /// What stream() gave for one request, and the views that it was given.
+  struct Stream {
+    pybind11::object parts;  // the iterator
+    std::vector<pybind11::object> lent;
+  };
+  /// Errors: bad_input; what the model raised. Nothing is open then.
+  Outcome<Stream> open_stream(const shm::Call& call);
+  /// Lets the model make one more part. False: there are no more. Errors: what the model raised, bad_result; the stream
+  /// is to be closed then, as at its end.
+  Outcome<bool> next_part(Stream& stream, Results& into);
+  /// Tells a generator that has not come to its end (GeneratorExit), and lets go of it.
+  void close_stream(Stream& stream);
+  /// A probe's stream, over some parts or to its end. Errors: those of the other three.
+  Outcome<void> try_stream(const shm::Call& probe);
 
   /// Does the model hold memory of calls that have been answered? Then the mappings must stay until the process ends.
   bool holds_memory() const { return !held_.empty(); }
@@ -60,7 +81,7 @@ class ModelHost {
   void take_back_views();
 
   model::Record record_;
-  pybind11::object model_, infer_, helpers_, ndarray_;
+  pybind11::object model_, infer_, helpers_, ndarray_;  // infer_: stream() of a model that streams
   NumpyArrays::Dtypes dtypes_;
   NumpyArrays arrays_;
   std::vector<pybind11::object> input_names_, output_names_;  // of the record's, as Python text, made once

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gearbox/base/text.hpp"
+#include "serve_streams.hpp"
 #include "watchdog.hpp"
 
 namespace gearbox::shim {
@@ -117,7 +118,8 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
     shm::WorkerEndpoint* const endpoint = attached.value().get();
     Watchdog::watch_node({[endpoint] { endpoint->beat(); }, [endpoint] { return endpoint->node_gone(); },
                           milliseconds(record.call_timeout_ms)});
-    const Outcome<void> served = serve_node(*endpoint, record, host);
+    const Outcome<void> served =
+        record.stream ? serve_streams(*endpoint, record, host) : serve_node(*endpoint, record, host);
     Watchdog::forget_node();
     // Arrays that the model kept point into the mappings: those then stay until the process ends.
     if (host.holds_memory()) attached.value().release();

@@ -38,6 +38,8 @@ CREATE UNIQUE INDEX node_names ON nodes(name) WHERE revoked = 0;
 )sql";
 /// Step N brings a file of schema N + 1 to the next one; a new file goes through all of them, so that both end alike.
 constexpr std::array kUpgrades = {
+    "ALTER TABLE users ADD COLUMN max_priority INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE users ADD COLUMN max_held_bytes INTEGER NOT NULL DEFAULT 0;",
     "ALTER TABLE users ADD COLUMN own_steps INTEGER NOT NULL DEFAULT 0;",
 };
 constexpr std::int64_t kSchemaVersion = 1 + std::int64_t{kUpgrades.size()};

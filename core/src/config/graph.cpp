@@ -221,6 +221,7 @@ void make_graph(const steps::StepList& list, const Config& config, TaskConfig& t
     known.push_back({&steps[i], find_step_model(i, steps[i], config, counted)});
   }
   check_edges(known, task, counted);
+  check_streams(known, counted);
   const Order order(steps, counted);
   check_shares(steps, order, counted);
   // What is spelt wrong feeds nothing either, and that would only be told as well.

@@ -42,4 +42,8 @@ struct GraphStep {
 /// nothing, because its step's model is unknown, is no further fault.
 void check_edges(const std::vector<GraphStep>& steps, const TaskConfig& task, const GraphFault& fault);
 
+/// A step whose model streams has one call and no retry, is the only such one in a task, and feeds nothing but the
+/// task's result.
+void check_streams(const std::vector<GraphStep>& steps, const GraphFault& fault);
+
 }  // namespace gearbox::config

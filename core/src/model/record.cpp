@@ -32,8 +32,14 @@ void read_numbers(const toml::Table& root, Record& record) {
   record.threads = small(root, "threads", record.threads, 1, 1024);
   record.memory_mb = static_cast<std::uint64_t>(root.integer("memory_mb", 0, 0, 16'777'216));
   record.max_output_bytes = static_cast<std::uint64_t>(root.integer("max_output_kb", 1024, 1, 1'048'576)) * 1024;
+  record.stream = root.boolean("stream", false);
+  record.streams = small(root, "streams", record.streams, 1, 16);
+  if (record.stream && record.max_batch > 1)
+    root.fault("max_batch", "a model that streams gets its requests one by one; see streams");
+  if (!record.stream && root.has("streams")) root.fault("streams", "only a model with stream = true has them");
   record.load_timeout_ms = small(root, "load_timeout_ms", record.load_timeout_ms, 100, kHourMs);
   record.call_timeout_ms = small(root, "call_timeout_ms", record.call_timeout_ms, 10, kHourMs);
+  record.cancel_by_restart = root.boolean("cancel_by_restart", record.cancel_by_restart);
 }
 
 }  // namespace
@@ -62,6 +68,9 @@ Outcome<Record> read_record(const std::filesystem::path& folder) {
   if (record.outputs.empty() && !root.has("output"))
     root.fault({}, "[[output]] is missing: a model gives at least one tensor");
   read_numbers(root, record);
+  if (record.stream &&
+      std::any_of(record.outputs.begin(), record.outputs.end(), [](const auto& one) { return one.list; }))
+    root.fault("stream", "each part gives single tensors: no output may be a list");
   document->report_unknown_keys();
 
   const Outcome<std::string> source = toml::read_file(folder / record.file, kMaxModelFileBytes);

@@ -176,8 +176,10 @@ json::object status_of(const FactSources& from) {
                                     {"quarantined", from.dispatcher->quarantined()},
                                     {"in_quarantine", from.requests->quarantine().all().size()}};
   const worker_pool::WorkerPool::Ended ended = from.pool->ended();
-  status["workers_ended"] =
-      json::object{{"frozen", ended.frozen}, {"stuck", ended.stuck}, {"over_memory_limit", ended.outgrown}};
+  status["workers_ended"] = json::object{{"frozen", ended.frozen},
+                                         {"stuck", ended.stuck},
+                                         {"over_memory_limit", ended.outgrown},
+                                         {"cancelled", ended.cancelled}};
   json::object store{{"enabled", from.store != nullptr}};
   if (from.store != nullptr) {
     const store::Counters kept = from.store->counters();

@@ -37,7 +37,7 @@ Outcome<TaskPtr> configured(const Identity& identity, const config::Snapshot& co
 
 Outcome<TaskPtr> own(const config::Config& config, const wire::Submit& submit) {
   auto task = std::make_shared<TaskConfig>();
-  task->name = kOwnSteps;
+  task->name = wire::kOwnSteps;
   task->allow_lossy = true;  // its own pictures: it knows what they are worth
   for (const wire::InputSpec& input : submit.inputs) {
     model::TensorDecl decl;

@@ -10,9 +10,6 @@
 
 namespace gearbox::session {
 
-/// What own steps are called where a task's name would stand: no task can have that name.
-inline constexpr const char* kOwnSteps = "(own steps)";
-
 /// The task by its name, or one made of the submit's own steps, whose inputs are the tensors that it announces. The
 /// former keeps `config` alive, the latter does not need it.
 /// Errors: bad_name, unknown_task (with the nearest name); not_allowed (the ticket says no); bad_input (a task and

@@ -217,6 +217,10 @@ void Pool::start_again_later(Worker& worker) {
     worker.folder_stamp = stamp_of(worker.record->folder);
     return changed();
   }
+  if (std::exchange(worker.start_at_once, false)) {
+    start(worker);
+    return changed();
+  }
   const bool was_stable = worker.was_ready && Clock::now() - worker.ready_since >= timing.stable;
   worker.backoff = was_stable || worker.backoff.count() == 0 ? timing.backoff_first
                                                              : std::min(worker.backoff * 2, timing.backoff_most);

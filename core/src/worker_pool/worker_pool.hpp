@@ -42,13 +42,23 @@ struct TensorRef {
   ByteView bytes() const { return slab->bytes().subspan(offset, spec.bytes); }
 };
 
+/// One part of a streamed answer. Its bytes lie in one of the few rooms of the call's grant: the worker goes on with
+/// the next part but so many only when all parts before are let go of. Whoever holds them slows down the model.
+struct StreamPart {
+  std::uint32_t number = 0;  // from 0, in order
+  std::vector<TensorRef> tensors;
+};
+
 struct CallSpec {
   std::vector<TensorRef> inputs;  // spec.name = the model's input name
   Instant deadline{};             // Instant::max(): none
   std::uint32_t attempt = 0;
   std::uint32_t tenant = 0;
-  std::uint8_t priority = 0;
-  std::uint64_t grant_bytes = 0;  // room for the answer; record.max_output_bytes
+  std::uint32_t weight = 1;       // of the tenant, among those that wait for the same model
+  std::uint8_t priority = 0;      // higher is sooner
+  std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
+  /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
+  std::function<void(StreamPart)> on_part;
 };
 
 struct CallAnswer {
@@ -57,6 +67,7 @@ struct CallAnswer {
   std::chrono::nanoseconds run{0};
   WorkerId worker{};
   bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
+  std::uint32_t parts = 0;  // of a model that streams: handed to on_part; the outputs are empty then
 };
 
 struct WorkerView {
@@ -168,7 +179,9 @@ class WorkerPool {
   /// Hands the call to that worker. `answered` is called exactly once, later, on the strand.
   /// Errors: overloaded (its ring or its output arena is full), worker_lost, no_space (no room for the call block).
   Outcome<CallId> call(WorkerId worker, CallSpec spec, Answered answered);
-  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then.
+  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then. A call
+  /// that waits in the ring is not run. For one that runs, a worker whose record says cancel_by_restart is replaced;
+  /// its other calls are answered worker_lost, not begun.
   void cancel(CallId call);
 
   /// Called on the strand when a worker becomes ready, frees a place, or is gone.
@@ -190,9 +203,10 @@ class WorkerPool {
 
   /// Workers that the pool has ended, since it began.
   struct Ended {
-    std::uint64_t frozen = 0;    // gave no sign of life
-    std::uint64_t stuck = 0;     // beat, but answered nothing within a limit
-    std::uint64_t outgrown = 0;  // used more memory than they may
+    std::uint64_t frozen = 0;     // gave no sign of life
+    std::uint64_t stuck = 0;      // beat, but answered nothing within a limit
+    std::uint64_t outgrown = 0;   // used more memory than they may
+    std::uint64_t cancelled = 0;  // ran a call that nobody waited for any more
   };
   Ended ended() const;
 

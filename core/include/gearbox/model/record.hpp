@@ -36,9 +36,12 @@ struct Record {
   std::uint32_t prefetch = 2;                // calls handed to a worker ahead of time
   std::uint32_t threads = 1;                 // OMP_NUM_THREADS and the like, set before Python starts
   std::uint64_t memory_mb = 0;               // estimate, for placement; 0 = unknown
-  std::uint64_t max_output_bytes = 1 << 20;  // grant for one call (max_output_kb in the file)
+  std::uint64_t max_output_bytes = 1 << 20;  // grant for one call, or one part (max_output_kb in the file)
+  bool stream = false;                       // answers come in parts, from stream() instead of infer()
+  std::uint32_t streams = 4;                 // generators that are open at once in a worker
   std::uint32_t load_timeout_ms = 120000;
   std::uint32_t call_timeout_ms = 60000;  // a call that runs longer makes the worker suspect
+  bool cancel_by_restart = false;  // a running call that nobody waits for any more ends with its worker's process
   std::filesystem::path folder;
   std::string digest;  // XXH3-128 over model.toml and the model file, hex
 };

@@ -46,6 +46,23 @@ constexpr std::uint64_t grant_for(std::uint64_t bytes) {
          wire::kMaxTensors * kTensorAlign;
 }
 
+/// How the grant of a streaming call is divided: first the room of the block that ends it, so that this never lies over
+/// a part which somebody still reads; then `rooms` equal rooms, each like the grant of a plain call. Part n lies in
+/// room n % rooms.
+struct PartRooms {
+  std::uint32_t rooms = 0;
+  std::uint64_t room_bytes = 0;
+  constexpr std::uint64_t grant_bytes() const { return kAnswerBlockBytes + rooms * room_bytes; }
+  /// Bytes from the grant's start to the room of part number `part`.
+  constexpr std::uint64_t offset_of(std::uint32_t part) const {
+    return kAnswerBlockBytes + (part % rooms) * room_bytes;
+  }
+};
+/// Rooms for parts of `part_bytes` each.
+constexpr PartRooms part_rooms(std::uint32_t rooms, std::uint64_t part_bytes) {
+  return {rooms, grant_for(part_bytes)};
+}
+
 /// Writes a block to the front of `into`, tensor by tensor.
 class BlockWriter {
  public:
@@ -70,6 +87,12 @@ Outcome<void> read_block(ByteView block, Block& into);
 void mark_cancelled(ByteSpan block);
 /// Has the node said so meanwhile? `block` is a call's, in shared memory.
 bool is_cancelled(ByteView block);
+
+/// Tells the worker that holds the streaming call of this block how many of its parts have been let go of, in order.
+/// Its doorbell is rung after that, see RingProducer::publish().
+void give_credit(ByteSpan block, std::uint32_t parts);
+/// What the node said last. `block` is a call's, in shared memory.
+std::uint32_t credit_of(ByteView block);
 
 /// Do `bytes` from `offset` lie inside an arena (or part of one) of `arena_bytes`? Errors: bad_frame.
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes);
