@@ -157,12 +157,13 @@ TEST_F(Retry, OfAScatteredStepIsEachItemsOwn) {
   config::TaskConfig& task = add_task("each", {{"cut", "split"}, {"run", "flaky"}});
   task.steps[1].inputs = {{"x", {"cut", "parts"}}};
   task.steps[1].for_each = "x";
-  task.steps[1].retry = 5;
+  task.steps[1].retry = 2;
   start({"split", "flaky"});
   const Bytes bytes = some_bytes(7);
   const wire::Frame frame = ask(log_in(), "each", bytes, id_of(1));
   ASSERT_EQ(frame.header.type, FrameType::result) << frame.json;
   EXPECT_EQ(frame.payload, bytes) << "still in order";
+  EXPECT_EQ(wire::parse<wire::ResultMessage>(frame.json).value().timing.steps.at(1).retries, 14U);
 }
 
 class Share : public NodeFixture {

@@ -3,7 +3,7 @@
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
 //   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
 //   call fails
-//                 flaky: as echo, but of three calls the first two fail
+//                 flaky: as echo, but of three calls with the same first byte the first two fail
 //                 pace: as echo, after as many milliseconds as the first byte of its input says
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
 //                 stream: answers in parts (see streamer.hpp)
@@ -70,8 +70,8 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
     }
     if (what == "fail")
       return endpoint.fail(call, Error{Errc::model_failed, "ValueError: as it was told"}, Clock::now() - began);
-    static unsigned calls = 0;
-    if (what == "flaky" && calls++ % 3 != 2)
+    static std::map<std::byte, unsigned> seen;
+    if (what == "flaky" && seen[call.inputs.front().bytes.front()]++ % 3 != 2)
       return endpoint.fail(call, Error{Errc::model_failed, "ValueError: not this time"}, Clock::now() - began);
     if (what == "small") {
       for (const shm::InputTensor& input : call.inputs) sum += read_once(input.bytes);
