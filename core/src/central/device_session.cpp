@@ -72,11 +72,10 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
   note.task = own ? wire::kOwnSteps : std::string_view(asked.task);
   note.at_unix_ms = state.time.unix_ms(begun);
   note.config = state.config_digest;
-  const std::string task = note.task;
   const std::uint64_t placement = state.placements.add(std::move(note));
-  spdlog::info("event=located task=\"{}\" user={} device={} node={} queued={} running={} offered={} balancer={}", task,
-               current.name, to_text(device).substr(0, 16), node->name, node->report.queued, node->report.running,
-               node->offered, state.config.balancer);
+  spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}",
+               own ? "-" : asked.task, current.name, to_text(device).substr(0, 16), node->name, node->report.queued,
+               node->report.running, node->offered, state.config.balancer);
   return located(state, *node, asked, current, device, placement);
 }
 
