@@ -15,10 +15,6 @@
 
 namespace gearbox::shim {
 
-/// May the model be asked, or asked on? What waited in the ring may be of no use by now.
-/// Errors: deadline_exceeded; cancelled.
-Outcome<void> still_wanted(const shm::Call& call);
-
 /// Used by the thread that started Python, with the GIL held except where said. Never destroyed: Python is not
 /// finalised.
 class ModelHost {
@@ -27,9 +23,9 @@ class ModelHost {
   /// Errors: model_failed, with the last line of what Python raised (SystemExit too).
   static Outcome<ModelHost*> load(const model::Record& record, const std::string& device, std::uint32_t threads);
 
-  /// Runs `calls` as one batch and answers each through `endpoint`. When infer() raises for more than one, they are run
-  /// one by one, so that one bad request does not fail its neighbours. Calls whose time is up are answered without
-  /// being run.
+  /// Runs `calls` as one batch and answers each through `endpoint`. When infer() raises for more than one, or gives
+  /// another number of results, they are run one by one, so that one bad request does not fail its neighbours. Calls
+  /// whose time is up are answered without being run.
   void run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls);
 
   // Models that stream; streaming.cpp.
@@ -76,6 +72,7 @@ class ModelHost {
   pybind11::object objects_from(const shm::InputTensor& tensor);
   Outcome<pybind11::object> probe_item();
   void infer(std::vector<Item*>& items);
+  void one_by_one(const std::vector<Item*>& items);
   Outcome<void> take_result(const pybind11::object& given, std::size_t index, Item& item);
   void answer(shm::WorkerEndpoint& endpoint, Item& item);
   void take_back_views();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <list>
 
+#include "batches.hpp"
 #include "gearbox/base/stop_point.hpp"
 #include "watchdog.hpp"
 
@@ -58,7 +59,7 @@ class Streams {
 
  private:
   /// Is there something to do for it: a part to be made, or an end?
-  bool goes(const Open& open) const { return endpoint_.has_room(open.call) || !still_wanted(open.call); }
+  bool goes(const Open& open) const { return endpoint_.has_room(open.call) || !still_wanted(open.call, Clock::now()); }
 
   static Error ended(const Error& why) {
     return Error{why.code, why.code == Errc::cancelled ? "it was cancelled" : "its time was up before its last part"};
@@ -66,7 +67,7 @@ class Streams {
 
   void take(shm::Call& call) {
     const Instant began = Clock::now();
-    Outcome<void> state = still_wanted(call);
+    Outcome<void> state = still_wanted(call, Clock::now());
     if (call.descriptor.kind == shm::CallKind::probe) {
       state = host_.try_stream(call);
       finish(call, state, Clock::now() - began);
@@ -86,7 +87,7 @@ class Streams {
 
   /// One part more, or the end. False: it is over.
   bool advance(Open& open) {
-    Outcome<void> state = still_wanted(open.call);
+    Outcome<void> state = still_wanted(open.call, Clock::now());
     if (state) {
       const Instant began = Clock::now();
       const Outcome<bool> more = host_.next_part(open.stream, results_);

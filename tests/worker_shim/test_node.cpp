@@ -163,6 +163,7 @@ void TestNode::put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::i
     at = (at + tensor.bytes.size() + 63) / 64 * 64;
   }
   shm::Descriptor call{};
+  call.handed_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   call.request = next_request_++;
   call.kind = kind;
   if (remaining_us >= 0) {
@@ -236,6 +237,10 @@ std::uint64_t TestNode::probe() {
   return next_request_ - 1;
 }
 
+bool TestNode::is_aside(std::uint64_t request) const {
+  return shm::is_aside(output_.view().subspan(request % shm::kRingCapacity * kGrant, kGrant), request);
+}
+
 std::optional<Answer> TestNode::answer(milliseconds within) {
   const Instant until = Clock::now() + within;
   for (;;) {
@@ -258,6 +263,7 @@ std::optional<Answer> TestNode::answer(milliseconds within) {
   answers_.release();
   Answer answer;
   answer.request = descriptor.request;
+  answer.batch = descriptor.batch;
   answer.failed = descriptor.kind == shm::CallKind::failure;
   answer.is_part = descriptor.kind == shm::CallKind::part;
   answer.part = descriptor.part;

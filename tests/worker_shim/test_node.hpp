@@ -43,6 +43,7 @@ struct Answer {
   std::uint32_t part = 0;  // its number; of the end, how many there were
   Errc code{};             // of a failure
   std::string text;        // of a failure
+  std::uint32_t batch = 0;
   std::vector<Tensor> outputs;
   const Tensor* find(std::string_view name, std::uint32_t item = 0) const;
 };
@@ -73,6 +74,8 @@ class TestNode {
   void credit(std::uint64_t request, std::uint32_t parts);
   void cancel(std::uint64_t request);
   std::uint64_t probe();
+  /// Has the worker taken the call from the ring and put it aside?
+  bool is_aside(std::uint64_t request) const;
   /// The next answer; nothing when none came within the time or the worker ended.
   std::optional<Answer> answer(std::chrono::milliseconds within = 20s);
   std::optional<Answer> ask(const std::vector<Tensor>& inputs);

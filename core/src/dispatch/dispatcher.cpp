@@ -22,14 +22,19 @@ explain::Standing standing_of(std::string_view state) {
   return explain::Standing::not_ready;
 }
 
+/// Of the calls that it holds, those that its model runs, or will as soon as it asks for the next batch.
+std::uint32_t runs(const worker_pool::WorkerView& worker) {
+  return std::min(worker.running, worker.max_batch);
+}
+
 explain::Seen seen_of(const worker_pool::WorkerView& worker, explain::Standing standing) {
   constexpr microseconds::rep kMost = std::numeric_limits<std::uint32_t>::max();
   explain::Seen seen;
   seen.worker = worker.id;
   seen.slot = worker.place;
   seen.pid = worker.pid;
-  seen.queued = worker.running > 0 ? worker.running - 1 : 0;
-  seen.running = worker.running > 0 ? 1 : 0;
+  seen.running = runs(worker);
+  seen.queued = worker.running - seen.running;
   seen.capacity = worker.capacity;
   seen.p95_us = static_cast<std::uint32_t>(std::clamp<microseconds::rep>(worker.step_p95.count(), 0, kMost));
   seen.standing = standing;
@@ -284,9 +289,9 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     } else {
       see(worker, explain::Standing::candidate);
       candidates.push_back({.id = plugin::CandidateId{static_cast<std::uint32_t>(worker.id)},
-                            .queued = worker.running > 0 ? worker.running - 1 : 0,
-                            .running = worker.running > 0 ? 1U : 0U,
-                            .capacity = 1,
+                            .queued = worker.running - runs(worker),
+                            .running = runs(worker),
+                            .capacity = worker.max_batch,
                             .step_p95 = worker.step_p95});
     }
   }
@@ -370,6 +375,7 @@ void Dispatcher::tell(Waiting& waiting, JobResult& result, Instant now) {
   call.run = result.run;
   call.parts = waiting.parts;
   call.first_part = waiting.first_part;
+  call.batch = result.batch;
   if (!result.outputs) call.error = result.outputs.error().code;
 }
 
@@ -423,6 +429,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   // A stream may also wait for whoever takes its parts: that is no queue.
   if (waiting.parts > 0) result.queued = elapsed(waiting.since, waiting.first_part);
   result.run = answer.run;
+  result.batch = answer.batch;
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;
   result.record = waiting.job.record;

@@ -39,6 +39,7 @@ struct JobResult {
   Outcome<std::vector<worker_pool::TensorRef>> outputs = Error{};
   microseconds queued{0};           // from submit to answer, without the time inside the model
   std::chrono::nanoseconds run{0};  // inside the model
+  std::uint32_t batch = 1;          // calls that the model got together
   WorkerId worker{};
   std::uint32_t attempts = 0;
   std::shared_ptr<const model::Record> record;  // which it was in the end

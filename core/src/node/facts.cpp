@@ -136,6 +136,7 @@ json::object status_of(const FactSources& from) {
                                        {"running", worker.running},
                                        {"calls", worker.calls},
                                        {"failures", worker.failures},
+                                       {"mean_batch", worker.mean_batch},
                                        {"restarts", worker.restarts},
                                        {"memory_bytes", worker.memory_bytes},
                                        {"memory_limit_bytes", worker.memory_limit_bytes},

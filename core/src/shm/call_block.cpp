@@ -121,6 +121,20 @@ std::uint32_t credit_of(ByteView block) {
   return block.size() < sizeof(BlockHeader) ? 0 : __atomic_load_n(credit_at(block.data()), __ATOMIC_SEQ_CST);
 }
 
+void put_aside(ByteSpan grant, std::uint64_t request) {
+  // Relaxed, here and below: nothing is read that depends on it.
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(grant.data() + kAsideOffset))
+      .store(request, std::memory_order_relaxed);
+}
+
+void take_up(ByteSpan grant) {
+  put_aside(grant, 0);
+}
+
+bool is_aside(ByteView grant, std::uint64_t request) {
+  return grant.size() >= kAnswerBlockBytes && copy_once<std::uint64_t>(grant.data() + kAsideOffset) == request;
+}
+
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes) {
   if (offset > arena_bytes || bytes > arena_bytes - offset) {
     return broken("bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " of " +

@@ -110,6 +110,8 @@ Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor, Instant 
   Call call;
   call.descriptor = descriptor;
   call.taken = now;
+  const Instant handed{std::chrono::nanoseconds(descriptor.handed_ns)};
+  call.handed = descriptor.handed_ns == 0 || handed > now ? now : handed;
   BOOST_OUTCOME_TRY(check_range(descriptor.grant_offset, descriptor.grant_bytes, output_bytes.size()));
   if (descriptor.grant_bytes < kAnswerBlockBytes) return Error{Errc::bad_frame, "the grant holds no block"};
   call.grant = output_bytes.subspan(descriptor.grant_offset, descriptor.grant_bytes);
@@ -365,6 +367,7 @@ Outcome<Descriptor> WorkerEndpoint::State::written(Call& call, const std::vector
   auto bytes = writer.finish();
   if (!bytes) return Error{Errc::bad_result, bytes.error().detail};
   Descriptor answer = answer_to(call.descriptor, CallKind::answer);
+  answer.batch = call.batch;
   answer.block_arena = output;
   answer.block_offset = call.descriptor.grant_offset;
   answer.block_bytes = bytes.value();
@@ -384,6 +387,7 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
   State& state = *state_;
   Descriptor answer = answer_to(call.descriptor, CallKind::failure);
   answer.part = call.parts;
+  answer.batch = call.batch;
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   // The grant was checked to hold a block when the call was taken.
   BlockWriter block(call.grant);

@@ -81,6 +81,10 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   descriptor.deadline_ns = deadline_ns(spec.deadline);
   descriptor.grant_offset = running.grant->offset();
   descriptor.grant_bytes = running.grant->bytes().size();
+  if (worker.record->max_batch > 1) {
+    running.handed = Clock::now();
+    descriptor.handed_ns = deadline_ns(running.handed);
+  }
   if (kind == shm::CallKind::infer) {
     running.block = input_->take(shm::block_bytes(spec.inputs.size(), 0));
     if (!running.block) return Error{Errc::no_space, "the input arena has no room for a call block"};
@@ -142,7 +146,7 @@ void Pool::send_ping(Worker& worker, Instant now) {
 void Pool::hand_back(Worker& worker) {
   const std::uint64_t taken = worker.attachment->requests.taken();
   for (Running& running : worker.running) {
-    if (running.place <= taken || !running.answered) continue;
+    if (!running.answered || Worker::has_begun(running, taken)) continue;
     if (running.block) shm::mark_cancelled(running.block->bytes());
     CallAnswer answer;
     answer.begun = false;
@@ -154,13 +158,13 @@ void Pool::hand_back(Worker& worker) {
   }
 }
 
-/// All callers hear of it now; the slabs stay until the process is gone. `taken`: how many calls the worker had begun.
+/// All callers hear of it now; the slabs stay until the process is gone. `taken`: how many calls the worker had taken.
 void Pool::end_calls(Worker& worker, const Error& error, std::uint64_t taken) {
   for (Running& running : worker.running) {
     if (!running.answered) continue;
     ++worker.failures;
     CallAnswer answer;
-    answer.begun = running.place <= taken;
+    answer.begun = Worker::has_begun(running, taken);
     answer.outputs = error;
     answer.worker = worker.id;
     // Posted: whoever ends the calls may be in the middle of a list that the callers change.
@@ -219,8 +223,9 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   answer.worker = worker.id;
   const Instant began = found->stream ? found->stream->began() : worker.busy_since;
   const auto took = std::max(std::chrono::nanoseconds(now - began), std::chrono::nanoseconds{0});
-  // Its own word, as far as it can be true.
-  const std::chrono::nanoseconds longest = took + kLookAge;
+  // Its own word, as far as it can be true. The answers of a batch come together: each tells the time of all of them.
+  const bool batched = worker.record->max_batch > 1;
+  const std::chrono::nanoseconds longest = (batched ? std::chrono::nanoseconds(now - found->handed) : took) + kLookAge;
   answer.run = std::chrono::nanoseconds(static_cast<std::int64_t>(
       std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(longest.count()))));
   if (descriptor.kind == shm::CallKind::failure) {
@@ -239,13 +244,19 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   } else {
     return broken("an answer of unknown kind");
   }
+  answer.batch = std::max(descriptor.batch, 1U);  // 0: of what it could not even read
+  if (answer.batch > worker.capacity()) return broken("a batch of more calls than it may have");
   Running running = std::move(*found);
   worker.running.erase(found);
   if (running.stream) {
     answer.parts = running.stream->parts();
     running.stream->close();
+  } else if (worker.batch_left > 0) {
+    --worker.batch_left;
   } else {
+    worker.batch_left = answer.batch - 1;
     worker.spin.observe(took);
+    if (!running.probe) ++worker.batches;
   }
   worker.busy_since = now;
   if (worker.life == Life::suspect) worker.life = Life::ready;
@@ -254,6 +265,7 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
     return done();
   }
   worker.steps.add(now, std::chrono::duration_cast<microseconds>(answer.run));
+  ++worker.answers;
   if (!answer.outputs) ++worker.failures;
   running.inputs.clear();
   running.block.reset();

@@ -31,7 +31,7 @@ void Pool::cancel(WorkerPool::CallId id) {
   asio::post(io_,
              [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
   // Looked at after the mark: what is taken from here on sees it, and is not run.
-  found->unwanted = worker->attached() && found->place <= worker->attachment->requests.taken();
+  found->unwanted = worker->attached() && Worker::has_begun(*found, worker->attachment->requests.taken());
   if (found->unwanted && worker->record->cancel_by_restart) replace_later(*worker);
 }
 

@@ -49,7 +49,8 @@ struct Running {
   std::uint32_t attempt = 0;
   bool probe = false;
   bool unwanted = false;          // cancelled when the worker had begun it
-  std::uint64_t place = 0;        // among all entries of its ring, from 1: begun when so many were taken
+  std::uint64_t place = 0;        // among all entries of its ring, from 1: taken when so many were
+  Instant handed{};               // where the model takes batches
   WorkerPool::Answered answered;  // empty once the caller has its answer
   std::vector<TensorRef> inputs;
   SlabPtr block;
@@ -128,10 +129,14 @@ struct Worker : Settings {
   shm::SpinBudget spin;
   StepWindow steps;
   std::uint64_t calls = 0, failures = 0;
+  std::uint64_t answers = 0, batches = 0;  // of calls; how often the model was asked for them
+  std::uint32_t batch_left = 0;            // answers that the batch whose first one came still owes
 
   std::uint32_t capacity() const;
   shm::PartRooms part_rooms(std::uint64_t part_bytes) const;
   bool attached() const { return attachment != nullptr; }
+  /// Has it begun that call, of which it had taken `taken` from its ring?
+  static bool has_begun(const Running& call, std::uint64_t taken);
   /// Has it a call whose caller still waits?
   bool owes_answers() const;
   /// Has it not even begun the oldest call it was handed?

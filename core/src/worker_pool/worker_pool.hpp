@@ -65,6 +65,7 @@ struct CallAnswer {
   Outcome<std::vector<TensorRef>> outputs =
       Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled
   std::chrono::nanoseconds run{0};
+  std::uint32_t batch = 1;  // calls that the model got together, this one included
   WorkerId worker{};
   bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
   std::uint32_t parts = 0;  // of a model that streams: handed to on_part; the outputs are empty then
@@ -79,9 +80,11 @@ struct WorkerView {
   std::string reason;    // of failed: the last error
   int pid = 0;
   std::uint32_t place = 0;     // N of "worker-N"; given again when its slot has gone
-  std::uint32_t running = 0;   // handed over and not yet answered, at most record.prefetch + 1
-  std::uint32_t capacity = 0;  // how many may be handed over at once
+  std::uint32_t running = 0;   // handed over and not yet answered: max_batch may run at once, the others wait there
+  std::uint32_t capacity = 0;  // how many may be handed over at once: the record's max_batch + prefetch, at most 128
+  std::uint32_t max_batch = 1;
   std::uint64_t calls = 0, failures = 0;
+  double mean_batch = 0;                 // of what it has answered so far; 0: nothing yet
   microseconds step_p95{0};              // over the last 10 s
   std::uint32_t restarts = 0;            // of this slot
   std::uint64_t memory_bytes = 0;        // of its own, without what it shares; as of the last look

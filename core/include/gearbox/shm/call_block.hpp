@@ -40,6 +40,10 @@ constexpr std::uint64_t block_bytes(std::size_t tensors, std::size_t text_bytes)
 /// Room at the front of a grant for the largest block; the outputs' bytes follow it.
 inline constexpr std::uint64_t kAnswerBlockBytes =
     (block_bytes(wire::kMaxTensors, kMaxTextBytes) + kTensorAlign - 1) / kTensorAlign * kTensorAlign;
+/// The last bytes of that room, which no block reaches: the number of a call that the worker has taken from the ring
+/// and put aside, because the batch that runs is made of others.
+inline constexpr std::uint64_t kAsideOffset = kAnswerBlockBytes - sizeof(std::uint64_t);
+static_assert(block_bytes(wire::kMaxTensors, kMaxTextBytes) <= kAsideOffset);
 /// The grant for outputs of `bytes` in all: the block, and what aligning each tensor may cost.
 constexpr std::uint64_t grant_for(std::uint64_t bytes) {
   return kAnswerBlockBytes + (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign +
@@ -93,6 +97,12 @@ bool is_cancelled(ByteView block);
 void give_credit(ByteSpan block, std::uint32_t parts);
 /// What the node said last. `block` is a call's, in shared memory.
 std::uint32_t credit_of(ByteView block);
+/// The worker's word to the node that it has taken call `request` without beginning it, and that it begins it now.
+/// `grant`: the call's, at least kAnswerBlockBytes. Only who puts calls aside says either.
+void put_aside(ByteSpan grant, std::uint64_t request);
+void take_up(ByteSpan grant);
+/// Has the worker taken call `request` from the ring, but not begun it?
+bool is_aside(ByteView grant, std::uint64_t request);
 
 /// Do `bytes` from `offset` lie inside an arena (or part of one) of `arena_bytes`? Errors: bad_frame.
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes);

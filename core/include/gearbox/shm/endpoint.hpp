@@ -38,12 +38,14 @@ struct InputTensor {
 struct Call {
   Descriptor descriptor{};
   Instant taken{};
+  Instant handed{};                 // by the node, as it says; taken when it does not say
   std::vector<InputTensor> inputs;  // checked against the mappings
   ByteView block;                   // the call block, for is_cancelled(); empty: it has none
   ByteSpan grant;                   // where the answer's block and bytes go
   std::size_t reserved = 0;         // bytes of the grant that are taken, the block's room included
   PartRooms rooms;                  // of a streaming call; rooms.rooms is 0 otherwise
   std::uint32_t parts = 0;          // of a streaming call: published so far
+  std::uint32_t batch = 1;          // calls that the model got together, this one included; told with the answer
 };
 
 /// One output: where its bytes are (spec.bytes of them). When they already lie inside the call's grant they are not

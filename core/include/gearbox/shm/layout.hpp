@@ -48,7 +48,8 @@ struct alignas(64) Descriptor {
   std::uint32_t batch;   // worker → node: calls that the model got together, this one included
   std::uint32_t rooms;   // node → worker, of a streaming call: parts that the grant has room for at once (behind the
                          // room of the last block, see part_rooms() in call_block.hpp); 0: no stream
-  std::uint64_t reserved[3];
+  std::int64_t handed_ns;  // node → worker: when it was handed over, on CLOCK_MONOTONIC; 0: not told
+  std::uint64_t reserved[2];
 };
 static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>);
 
