@@ -73,6 +73,7 @@ listen = "tcp://127.0.0.1:0"
 listen = "tcp://127.0.0.1:0"
 
 [node.limits]
+max_upload_mb = 8
 input_arena_mb = 64
 output_arena_mb = 16
 
