@@ -53,6 +53,10 @@ std::shared_ptr<Outgoing> outgoing_from(Payload payload, Instant expires) {
   return outgoing;
 }
 
+wire::Locate question_of(const SendOptions& send) {
+  return wire::Locate{send.task, steps::models_of(send.own.steps)};
+}
+
 }  // namespace
 
 std::vector<RequestFiles> requests_of(const SendOptions& options) {
@@ -75,7 +79,7 @@ Delivery::Delivery(Dialler dialler, const Options* options, Identity identity, L
     : dialler_(dialler),
       options_(options),
       identity_(std::move(identity)),
-      link_(dialler, options->central, &identity_, options->send.task, settings),
+      link_(dialler, options->central, &identity_, question_of(options->send), settings),
       on_report_(std::move(on_report)),
       requests_(requests_of(options->send)),
       turns_(dialler.executor),
@@ -126,7 +130,7 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   const SendOptions& send = options_->send;
   Report report;
   report.file = files.label;
-  report.task = send.task;
+  report.task = send.own.steps.empty() ? send.task : std::string(wire::kOwnSteps);
   Running running;
   running.begun = Clock::now();
   running.deadline_is_sooner = send.deadline && *send.deadline + kGrace < send.timeout;
@@ -146,6 +150,8 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   note_payload(payload.value(), report);
   const Instant expires = after(running.begun, send.deadline ? std::min(*send.deadline, send.timeout) : send.timeout);
   payload.value().submit.task = send.task;
+  payload.value().submit.steps = send.own.steps;
+  payload.value().submit.result = send.own.result;
   payload.value().submit.stream = send.stream;
   running.outgoing = outgoing_from(std::move(payload).value(), expires);
   running.outgoing->priority = send.priority;

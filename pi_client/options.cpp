@@ -37,6 +37,7 @@ constexpr char kSendFooter[] =
     "Example:\n"
     "  pi_client send --central tcp://broker.example:7600 --server-key KEY --user anna --task read-text *.jpg --json\n"
     "  pi_client send ... --task measure --input color=c.ppm --input depth=d.npy --out results/\n"
+    "  pi_client send ... --steps my_steps.toml photo.jpg\n"
     "  pi_client send ... --task count-animals frame.ppm --lossy 90 --deadline-ms 2000\n"
     "  pi_client send ... --task tell-story --tensor prompt prompt.npy --stream";
 
@@ -127,7 +128,12 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   CLI::App* send = app.add_subcommand("send", "Sends files through a task and prints the results.");
   add_central(send);
   SendOptions& s = options.send;
-  send->add_option("--task", s.task, "what to do with them")->required()->type_name("NAME")->check(named("task"), "");
+  CLI::Option* task =
+      send->add_option("--task", s.task, "what to do with them")->type_name("NAME")->check(named("task"), "");
+  send->add_option("--steps", s.steps_file,
+                   "instead of a task, steps of your own: [[step]] and [result] as in a task's file")
+      ->type_name("FILE.toml")
+      ->excludes(task);
   CLI::Option* files = send->add_option("FILE", s.files, "JPEG, PNG, .npy or PNM; each is one request")->type_name("");
   send->add_option("--input", input_texts, "one input of a task with several; together they are one request")
       ->type_name("NAME=FILE")
@@ -180,6 +186,9 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   Parsed parsed;
   try {
     app.parse(argc, argv);
+    if (send->parsed() && s.task.empty() && s.steps_file.empty()) {
+      throw CLI::RequiredError("send: --task or --steps");
+    }
     if (send->parsed() && s.files.empty() && input_texts.empty()) {
       throw CLI::RequiredError("send: FILE or --input NAME=FILE");
     }

@@ -12,6 +12,7 @@
 
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "gearbox/steps/steps_file.hpp"
 
 namespace gearbox::client {
 
@@ -30,7 +31,9 @@ struct EnrolOptions {
 };
 
 struct SendOptions {
-  std::string task;
+  std::string task;                                         // empty: own steps
+  std::string steps_file;                                   // TOML; empty: a task
+  steps::StepList own;                                      // what it says, once it was read
   std::vector<std::string> files;                           // one request each, as tensor `tensor`
   std::vector<std::pair<std::string, std::string>> inputs;  // name and file: together one request, instead of `files`
   std::string tensor = "image";

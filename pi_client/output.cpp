@@ -81,6 +81,7 @@ void append_timing(std::string& out, const Report& report) {
     append_member(out, "calls", step.calls);
     append_member(out, "queue_us", step.queue_us);
     append_member(out, "run_us", step.run_us);
+    append_member(out, "retries", step.retries);
     out += '}';
   }
   out += ']';
@@ -226,6 +227,7 @@ std::string table(const Report& report) {
   for (const wire::StepTiming& step : report.result.timing.steps) {
     std::string note = escaped(step.model, 64) + " " + escaped(step.version, 64);
     if (step.calls != 1) note += ", " + std::to_string(step.calls) + " calls";
+    if (step.retries > 0) note += ", " + std::to_string(step.retries) + " made again";
     if (step.queue_us > 0) note += ", waited " + milliseconds_text(step.queue_us);
     append_row(out, "step " + escaped(step.step, 64), milliseconds_text(step.run_us), note);
   }

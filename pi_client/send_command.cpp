@@ -64,7 +64,16 @@ bool print_report(Report report, const SendOptions& options, bool several, Conso
   return true;
 }
 
-int run_send(const Options& options, const LinkSettings& settings, plugin::Transport& transport, Console& console) {
+int run_send(const Options& given, const LinkSettings& settings, plugin::Transport& transport, Console& console) {
+  Options options = given;
+  if (!options.send.steps_file.empty()) {
+    Outcome<steps::StepList> own = steps::read_steps_file(options.send.steps_file);
+    if (!own) {
+      console.remarks("pi_client: " + own.error().detail + "\n");
+      return 2;
+    }
+    options.send.own = std::move(own).value();
+  }
   Outcome<link::SigningKeys> keys = load_device_key(options.keys);
   if (!keys) {
     console.remarks("pi_client: " + escaped(describe(keys.error()), 1024) + "\n");

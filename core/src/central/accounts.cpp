@@ -17,8 +17,9 @@ namespace gearbox::central {
 namespace {
 
 constexpr const char* kUserColumns =
-    "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled, max_priority, max_held_bytes";
-constexpr int kUserColumnCount = 10;
+    "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled, max_priority, max_held_bytes, "
+    "own_steps";
+constexpr int kUserColumnCount = 11;
 constexpr std::size_t kMaxTasks = 256;
 
 std::int64_t wall_clock_ms() {
@@ -53,6 +54,7 @@ User user_from(const sqlite::Statement& row) {
   user.disabled = row.integer(7) != 0;
   user.max_priority = static_cast<std::uint8_t>(row.integer(8));
   user.max_held_bytes = static_cast<std::uint64_t>(row.integer(9));
+  user.own_steps = row.integer(10) != 0;
   return user;
 }
 
@@ -142,13 +144,15 @@ Outcome<void> Accounts::add_user(User user, std::string_view password) {
     user.tenant = static_cast<std::uint32_t>(highest.integer(0)) + 1;
   }
   BOOST_OUTCOME_TRY(
-      auto insert, state_->database.prepare(
-                       "INSERT OR IGNORE INTO users(name, hash, tenant, weight, tasks, max_requests, max_upload_bytes, "
-                       "created, disabled, max_priority, max_held_bytes) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0,?9,?10)"));
+      auto insert,
+      state_->database.prepare(
+          "INSERT OR IGNORE INTO users(name, hash, tenant, weight, tasks, max_requests, max_upload_bytes, created, "
+          "disabled, max_priority, max_held_bytes, own_steps) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0,?9,?10,?11)"));
   BOOST_OUTCOME_TRY(insert.first(user.name, hash, std::int64_t{user.tenant}, std::int64_t{user.weight},
                                  join(user.tasks), std::int64_t{user.max_requests},
                                  static_cast<std::int64_t>(user.max_upload_bytes), wall_clock_ms(),
-                                 std::int64_t{user.max_priority}, static_cast<std::int64_t>(user.max_held_bytes)));
+                                 std::int64_t{user.max_priority}, static_cast<std::int64_t>(user.max_held_bytes),
+                                 std::int64_t{user.own_steps ? 1 : 0}));
   if (state_->database.changed_rows() == 0)
     return Error{Errc::not_allowed, "there is already a user '" + user.name + "'"};
   BOOST_OUTCOME_TRY(transaction.commit());
@@ -183,12 +187,13 @@ Outcome<void> Accounts::set_limits(std::string_view name, const Limits& limits) 
   if (!known) return no_such("user", name);
   BOOST_OUTCOME_TRY(auto update,
                     state_->database.prepare("UPDATE users SET weight = ?2, max_requests = ?3, max_upload_bytes = ?4, "
-                                             "max_held_bytes = ?5, max_priority = ?6 WHERE name = ?1"));
+                                             "max_held_bytes = ?5, max_priority = ?6, own_steps = ?7 WHERE name = ?1"));
   BOOST_OUTCOME_TRY(update.first(name, std::int64_t{limits.weight.value_or(known->weight)},
                                  std::int64_t{limits.max_requests.value_or(known->max_requests)},
                                  static_cast<std::int64_t>(limits.max_upload_bytes.value_or(known->max_upload_bytes)),
                                  static_cast<std::int64_t>(limits.max_held_bytes.value_or(known->max_held_bytes)),
-                                 std::int64_t{limits.max_priority.value_or(known->max_priority)}));
+                                 std::int64_t{limits.max_priority.value_or(known->max_priority)},
+                                 std::int64_t{limits.own_steps.value_or(known->own_steps) ? 1 : 0}));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }

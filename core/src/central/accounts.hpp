@@ -31,6 +31,7 @@ struct User {
   bool disabled = false;
   std::uint8_t max_priority = 0;     // a request that asks for more gets this
   std::uint64_t max_held_bytes = 0;  // of its tenant's open requests together; 0 = the node's own limit
+  bool own_steps = false;            // its devices may send their own lists of steps, of any model
   std::uint32_t devices = 0;         // enrolled and not revoked; filled by users()
 };
 
@@ -69,6 +70,7 @@ class Accounts {
     std::optional<std::uint32_t> weight, max_requests;
     std::optional<std::uint64_t> max_upload_bytes, max_held_bytes;
     std::optional<std::uint8_t> max_priority;
+    std::optional<bool> own_steps;
   };
   Outcome<void> set_limits(std::string_view name, const Limits& limits);
   /// Also revokes the account's devices.

@@ -40,6 +40,7 @@ CREATE UNIQUE INDEX node_names ON nodes(name) WHERE revoked = 0;
 constexpr std::array kUpgrades = {
     "ALTER TABLE users ADD COLUMN max_priority INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE users ADD COLUMN max_held_bytes INTEGER NOT NULL DEFAULT 0;",
+    "ALTER TABLE users ADD COLUMN own_steps INTEGER NOT NULL DEFAULT 0;",
 };
 constexpr std::int64_t kSchemaVersion = 1 + std::int64_t{kUpgrades.size()};
 

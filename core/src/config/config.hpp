@@ -84,16 +84,18 @@ struct EnvConfig {     // [env.NAME]
 
 /// A tensor by its source: "request.image", "detect.crops".
 struct TensorSource {
-  std::string step;  // "request" or an earlier step
+  std::string step;  // "request", or a step that comes earlier
   std::string tensor;
 };
 
 struct StepConfig {  // [[step]]
   std::string name;
   std::string model;
-  std::string version = "latest";              // exact or latest
+  std::string version = "latest";              // exact, latest, or a range; see versions.hpp
   std::map<std::string, TensorSource> inputs;  // model's input ← source
-  std::string for_each;  // name of the input that is scattered, one call per list item; empty: one call
+  std::string for_each;       // name of the input that is scattered, one call per list item; empty: one call
+  double deadline_share = 0;  // of the request's whole time, what one run of the step may take; 0: all there is
+  std::uint32_t retry = 0;    // further attempts of a call that failed
 };
 
 struct TaskConfig {  // tasks/NAME.toml
@@ -136,7 +138,8 @@ using Snapshot = std::shared_ptr<const Config>;
 /// "FILE:LINE:COLUMN: key: what is wrong (allowed range or nearest valid name)".
 Outcome<Snapshot> load(const std::filesystem::path& folder);
 
-/// The newest record of `model` (numeric, dotted comparison), or that of an exact version; nullptr when there is none.
-const model::Record* find_model(const Config& config, std::string_view model, std::string_view version);
+/// The newest record of `model` (numeric, dotted comparison) among the versions that `asked` admits: "latest" or empty,
+/// an exact version, or a range (see versions.hpp); nullptr when there is none.
+const model::Record* find_model(const Config& config, std::string_view model, std::string_view asked);
 
 }  // namespace gearbox::config

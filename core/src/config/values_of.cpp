@@ -202,10 +202,12 @@ void list_sources(const List& list, const std::map<std::string, TensorSource>& s
 }
 
 void list_step(const List& list, const StepConfig& step) {
-  const auto& [name, model, version, inputs, for_each] = step;
+  const auto& [name, model, version, inputs, for_each, deadline_share, retry] = step;
   list.text("model", model);
   list.text("version", version);
   list.text("for_each", for_each);
+  list.option("deadline_share", deadline_share);
+  list.number("retry", retry);
   list_sources(list.table("inputs"), inputs);
 }
 

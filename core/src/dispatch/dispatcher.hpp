@@ -21,8 +21,8 @@
 
 namespace gearbox::dispatch {
 
-/// One call that a worker of `record`'s model shall do, or of what `model` and `version` (exact, or "latest") stand for
-/// later, when that is not served any more.
+/// One call that a worker of `record`'s model shall do, or of what `model` and `version` (exact, "latest", or a range)
+/// stand for later, when that is not served any more.
 struct Job {
   std::string task, model, version;
   config::Snapshot config;                      // in which the two are looked up

@@ -39,6 +39,8 @@ std::string_view name_of(VersionNote note) {
       return "the newest";
     case VersionNote::exact:
       return "the task names this version";
+    case VersionNote::range:
+      return "the newest that the task's range admits";
     case VersionNote::coming:
       return "the newest had no ready worker yet";
     case VersionNote::none:
@@ -63,6 +65,18 @@ Pick& Call::add(Pick pick) {
     picks.back() = std::move(pick);
   }
   return picks.back();
+}
+
+void Call::follow(Call earlier) {
+  std::vector<Pick> own = std::exchange(picks, std::move(earlier.picks));
+  submitted = earlier.submitted == Instant{} ? submitted : earlier.submitted;
+  picks_left_out += earlier.picks_left_out;
+  run += earlier.run;
+  for (Pick& pick : own) {
+    pick.attempt += earlier.attempts;
+    add(std::move(pick));
+  }
+  attempts += earlier.attempts;
 }
 
 microseconds Call::waited_at_node(Instant now) const {

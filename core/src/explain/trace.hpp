@@ -99,6 +99,8 @@ struct Call {
 
   /// Keeps `pick` within the bound; returns the one to be filled in.
   Pick& add(Pick pick);
+  /// This call is `earlier` made again: the two become one, with all picks and hand-overs.
+  void follow(Call earlier);
   /// In the queue of the node, until the last pick; in the worker's ring after that.
   microseconds waited_at_node(Instant now) const;
   microseconds waited_in_worker() const;
@@ -109,6 +111,7 @@ struct Call {
 enum class VersionNote : std::uint8_t {
   newest,
   exact,      // the task names it
+  range,      // the newest of those that the task's range admits
   coming,     // the newest has no ready worker yet
   none,       // nobody serves the newest
   stands_in,  // of another configuration, with the same inputs and outputs
@@ -117,7 +120,7 @@ enum class VersionNote : std::uint8_t {
 std::string_view name_of(VersionNote note);
 
 struct Step {
-  std::string name, model, asked;  // asked: exact or "latest"
+  std::string name, model, asked;  // asked: exact, "latest", or a range
   std::string version, newest;     // what it resolved to; the newest of the request's configuration, when another
   VersionNote note = VersionNote::newest;
   Instant started{}, ended{};  // {}: not yet

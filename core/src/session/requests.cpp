@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "gearbox/base/stop_point.hpp"
-#include "gearbox/base/text.hpp"
-#include "gearbox/link/ticket.hpp"
+#include "session/own_steps.hpp"
 
 namespace gearbox::session {
 
@@ -160,43 +159,31 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
   const config::LimitsConfig& limits = config->node.limits;
   BOOST_OUTCOME_TRY(check_limits(identity, limits, 0, wait));
   if (header.remaining_ms == 0) return Error{Errc::deadline_exceeded, "its time was up when it came"};
-  BOOST_OUTCOME_TRY(check_name("task", submit.task));
-  const auto found = config->tasks.find(submit.task);
-  if (found == config->tasks.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, task] : config->tasks) names.push_back(name);
-    const std::string_view near = nearest(submit.task, names);
-    return Error{Errc::unknown_task,
-                 "no task is called '" + submit.task + "'" +
-                     (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
-  }
-  const config::TaskConfig& task = found->second;
-  if (!identity.local) {
-    BOOST_OUTCOME_TRY(link::check_task(identity.ticket, submit.task));
-  }
+  BOOST_OUTCOME_TRY(auto task, task_of(identity, config, submit));
   const std::uint64_t limit = identity.ticket.max_upload_bytes > 0
                                   ? std::min(identity.ticket.max_upload_bytes, limits.max_upload_bytes)
                                   : limits.max_upload_bytes;
   BOOST_OUTCOME_TRY(auto receiver, link::UploadReceiver::announce(std::move(submit), limit));
-  BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, task, receiver.submit()));
+  BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, *task, receiver.submit()));
   if (ingest.plain_bytes() > limits.input_arena_bytes / 2) {
     return Error{Errc::too_large,
                  std::to_string(ingest.plain_bytes()) + " bytes are more than half of the node's input arena"};
   }
   BOOST_OUTCOME_TRY(check_limits(identity, limits, ingest.plain_bytes(), wait));
-  BOOST_OUTCOME_TRY(check_queues(*config, task, wait));
+  BOOST_OUTCOME_TRY(check_queues(*config, *task, wait));
   auto request = std::make_shared<Request>(RequestKey{identity.device, header.request}, std::move(receiver),
                                            std::move(ingest), *service_.io);
   request->identity = identity;
   request->config = config;
-  request->task = &task;
+  request->task = std::move(task);
   request->announced = header;
   request->priority = identity.local ? header.priority : std::min(header.priority, identity.ticket.max_priority);
   request->arrived = Clock::now();
-  const milliseconds allowed = task.deadline.count() > 0 ? task.deadline : limits.default_deadline;
+  const milliseconds own_time = request->task->deadline;
+  const milliseconds allowed = own_time.count() > 0 ? own_time : limits.default_deadline;
   // A device may ask for less time than the node's default or more, but not for ever.
   milliseconds wanted = header.remaining_ms == wire::kNoDeadline ? allowed : milliseconds(header.remaining_ms);
-  if (task.deadline.count() > 0) wanted = std::min(wanted, task.deadline);
+  if (own_time.count() > 0) wanted = std::min(wanted, own_time);
   request->deadline = after(request->arrived, std::min<milliseconds>(wanted, std::chrono::hours(1)));
   return request;
 }
@@ -336,7 +323,9 @@ void Requests::complete(const RequestPtr& request) {
   run.config = request->config;
   run.task = request->task;
   run.inputs = request->ingest.values();
+  run.begun = request->arrived;
   run.deadline = request->deadline;
+  run.io = service_.io;
   run.tenant = request->identity.ticket.tenant;
   run.weight = request->identity.ticket.weight;
   run.priority = request->priority;

@@ -55,8 +55,8 @@ struct Request {
 
   RequestKey key;
   Identity identity;
-  config::Snapshot config;                   // of when it was announced; let go when it is over
-  const config::TaskConfig* task = nullptr;  // in that snapshot
+  config::Snapshot config;                         // of when it was announced; let go when it is over
+  std::shared_ptr<const config::TaskConfig> task;  // of that snapshot, or the device's own steps
   wire::FrameHeader announced;
   std::uint8_t priority = 0;  // as far as its account may ask for it
   link::UploadReceiver upload;

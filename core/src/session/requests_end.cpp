@@ -125,7 +125,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   note_end(request);
   request->ingest.release();
   // An answer that waits for its device must not hold what the configuration was: models and plugins go with it.
-  request->task = nullptr;
+  request->task.reset();
   request->config.reset();
   // What failed on its way in may be sent again under the same id, for example when there is room again.
   const bool refused = state == UploadState::failed && request->verified == Instant{};

@@ -58,7 +58,6 @@ Service Pool::service(const model::Record& record) const {
 }
 
 Resolved Pool::resolve(const config::Config& config, std::string_view model, std::string_view version) const {
-  const bool latest = version.empty() || version == "latest";
   const model::Record* const named = config::find_model(config, model, version);
   const Worker* best = nullptr;
   const auto is_better = [&](const Worker& a, const Worker& b) {
@@ -78,7 +77,7 @@ Resolved Pool::resolve(const config::Config& config, std::string_view model, std
   };
   for (const auto& worker : workers_) {
     const model::Record& record = *worker->record;
-    if (record.name != model || (!latest && record.version != version)) continue;
+    if (record.name != model || !config::admits(version, record.version)) continue;
     const Service service = service_of(*worker);
     if (service == Service::none) continue;
     if (service == Service::ready && named != nullptr && is_same_model(record, *named))

@@ -171,10 +171,10 @@ class WorkerPool {
   Service service(const model::Record& record) const;
   /// Another number when a worker came, went, or changed its state: what resolve() says may be another thing then.
   std::uint64_t generation() const;
-  /// Which record a request that holds `config` uses for `model` at `version` (exact, or "latest") just now. What is
-  /// ready goes before what is coming. Of that: the newest version that `config` has, in the very content that `config`
-  /// knows; then the newest that other snapshots have or had, provided it takes and gives what `config`'s own does.
-  /// Nothing serves: what `config` names, with Service::none.
+  /// Which record a request that holds `config` uses for `model` at `version` (exact, "latest", or a range: only
+  /// versions that it admits) just now. What is ready goes before what is coming. Of that: the newest version that
+  /// `config` has, in the very content that `config` knows; then the newest that other snapshots have or had, provided
+  /// it takes and gives what `config`'s own does. Nothing serves: what `config` names, with Service::none.
   Resolved resolve(const config::Config& config, std::string_view model, std::string_view version) const;
 
   using CallId = std::uint64_t;

@@ -114,6 +114,42 @@ TEST_F(AccountsTest, ChangesTheLimitsThatAreNamedAndNoOthers) {
   EXPECT_EQ(accounts->set_limits("maria", limits).error().code, Errc::bad_input);
 }
 
+TEST_F(AccountsTest, OwnStepsAreAllowedWhenSomebodySaysSo) {
+  auto accounts = open();
+  ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
+  EXPECT_FALSE(accounts->user("maria").value()->own_steps);
+  Accounts::Limits limits;
+  limits.own_steps = true;
+  ASSERT_TRUE(accounts->set_limits("maria", limits));
+  EXPECT_TRUE(accounts->user("maria").value()->own_steps);
+  limits = {};
+  limits.weight = 3;
+  ASSERT_TRUE(accounts->set_limits("maria", limits));
+  EXPECT_TRUE(accounts->users().value().at(0).own_steps) << "what was not said stays";
+  User hans = named("hans");
+  hans.own_steps = true;
+  ASSERT_TRUE(accounts->add_user(hans, kPassword));
+  EXPECT_TRUE(accounts->user("hans").value()->own_steps);
+}
+
+TEST_F(AccountsTest, AFileOfASchemaInBetweenIsBroughtUpToDate) {
+  {
+    auto accounts = open();
+    User maria = named("maria");
+    maria.max_priority = 7;
+    ASSERT_TRUE(accounts->add_user(maria, kPassword));
+  }
+  {
+    auto old = sqlite::Database::open(file_, false);
+    ASSERT_TRUE(old);
+    ASSERT_TRUE(old.value().run("ALTER TABLE users DROP COLUMN own_steps; PRAGMA user_version=2;"));
+  }
+  auto accounts = open();
+  ASSERT_TRUE(accounts);
+  EXPECT_EQ(accounts->user("maria").value()->max_priority, 7);
+  EXPECT_FALSE(accounts->user("maria").value()->own_steps);
+}
+
 TEST_F(AccountsTest, AFileOfTheFirstSchemaIsBroughtUpToDate) {
   {
     auto accounts = open();
@@ -124,11 +160,12 @@ TEST_F(AccountsTest, AFileOfTheFirstSchemaIsBroughtUpToDate) {
     ASSERT_TRUE(old);
     ASSERT_TRUE(
         old.value().run("ALTER TABLE users DROP COLUMN max_priority; ALTER TABLE users DROP COLUMN "
-                        "max_held_bytes; PRAGMA user_version=1;"));
+                        "max_held_bytes; ALTER TABLE users DROP COLUMN own_steps; PRAGMA user_version=1;"));
   }
   auto accounts = open();
   ASSERT_TRUE(accounts);
   EXPECT_EQ(accounts->user("maria").value()->max_priority, 0);
+  EXPECT_FALSE(accounts->user("maria").value()->own_steps);
   EXPECT_TRUE(accounts->check_password("maria", kPassword));
 }
 

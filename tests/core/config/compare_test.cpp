@@ -180,6 +180,10 @@ const Edit kEdits[] = {
     {"tasks/read-text.toml", "shape = [-1, -1, 3]", "shape = [-1, 8, 3]",
      "task.read-text.input.image: UINT8 [-1, -1, 3] -> UINT8 [-1, 8, 3]"},
     {"tasks/read-text.toml", "\"latest\"", "\"1\"", "task.read-text.step.one.version: latest -> 1"},
+    {"tasks/read-text.toml", "version = \"latest\"", "version = \"latest\"\ndeadline_share = 0.5",
+     "task.read-text.step.one.deadline_share: 0 -> 0.5"},
+    {"tasks/read-text.toml", "version = \"latest\"", "version = \"latest\"\nretry = 2",
+     "task.read-text.step.one.retry: 0 -> 2"},
     {"tasks/read-text.toml", "count = \"one.count\"", "count = \"two.text\"",
      "task.read-text.result.count: one.count -> two.text"},
 };
@@ -216,7 +220,7 @@ TEST_F(Compare, TheEditsAboveNameEveryKeyOfTheFiles) {
         "task.read-text.step.one.inputs.image", "task.read-text.step.two.model", "task.read-text.step.two.version",
         "task.read-text.step.two.for_each", "task.read-text.step.two.inputs.crop", "task.read-text.result.text",
         "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices",
-        "worker[read].memory_limit_mb"}) {
+        "worker[read].memory_limit_mb", "task.read-text.step.two.deadline_share", "task.read-text.step.two.retry"}) {
     EXPECT_EQ(left.erase(key), 1U) << key;
   }
   EXPECT_THAT(left, IsEmpty());

@@ -1,7 +1,7 @@
 // Deadlines, priorities, cancellation, fair shares and limits, from a device's frame to the worker.
 #include <set>
 
-#include "core/session/node_fixture.hpp"
+#include "core/session/ticket_fixture.hpp"
 #include "support/gate.hpp"
 
 namespace gearbox::session {
@@ -9,7 +9,7 @@ namespace {
 
 using wire::FrameType;
 
-class Sharing : public NodeFixture {
+class Sharing : public TicketFixture {
  protected:
   Sharing() {
     for (const char* name : {"pace", "pairs"}) {
@@ -17,32 +17,6 @@ class Sharing : public NodeFixture {
       add_task(name, {{"run", name}});
     }
     config_.node.limits.max_requests_per_device = 100'000;
-    service_.channel_keys = &keys_;
-    service_.check_ticket = [this](std::string_view ticket, const PublicKey&) -> Outcome<wire::Ticket> {
-      return tickets_.at(std::string(ticket));
-    };
-  }
-  /// Devices that show the ticket NAME are of that tenant.
-  wire::Ticket& ticket(const std::string& name, std::uint32_t tenant, std::uint32_t weight = 1) {
-    wire::Ticket made;
-    made.user = name;
-    made.tenant = tenant;
-    made.weight = weight;
-    made.tasks = {"*"};
-    return tickets_[name] = made;
-  }
-  DevicePtr log_in_as(const std::string& ticket, bool keep = false) {
-    const DevicePtr device = connect(DeviceSession::Door::sealed);
-    asio::co_spawn(io_, seal(device, keys_.public_key), asio::detached);
-    EXPECT_TRUE(until([&] { return !device->stream->h().empty(); }));
-    wire::Hello hello;
-    hello.role = "device";
-    hello.ticket = ticket;
-    hello.keep = keep;
-    link::sign_hello(link::make_signing_keys(), device->stream->h(), hello);
-    send(device, FrameType::hello, {}, wire::to_json(hello));
-    EXPECT_EQ(next(device).header.type, FrameType::hello_ok);
-    return device;
   }
   RequestId submit(const DevicePtr& device, const std::string& task, unsigned char first_byte = 0,
                    std::uint32_t remaining_ms = wire::kNoDeadline, std::uint8_t priority = 0) {
@@ -91,8 +65,6 @@ class Sharing : public NodeFixture {
     EXPECT_NEAR(wire::parse<wire::ErrorMessage>(frame.json).value().retry_after_ms, 10 * took_ms / batch, 2);
   }
 
-  link::ChannelKeys keys_ = link::make_channel_keys();
-  std::map<std::string, wire::Ticket> tickets_;
   std::uint64_t last_id_ = 0;
   test_support::Gate gate_{folder_.path() / "pace"};
   test_support::Gate pairs_gate_{folder_.path() / "pairs"};

@@ -3,6 +3,7 @@
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
 //   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
 //   call fails
+//                 flaky: as echo, but of three calls with the same first byte the first two fail
 //                 pace: as echo, after as many milliseconds of work as the first byte of its input says; 255: it waits
 //                 at the gate first; 254: it waits there when it has answered (see gate.hpp)
 //                 pairs: as pace, and says of each call that the model got it together with another one
@@ -92,6 +93,9 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
     }
     if (what == "fail")
       return endpoint.fail(call, Error{Errc::model_failed, "ValueError: as it was told"}, Clock::now() - began);
+    static std::map<std::byte, unsigned> seen;
+    if (what == "flaky" && seen[call.inputs.front().bytes.front()]++ % 3 != 2)
+      return endpoint.fail(call, Error{Errc::model_failed, "ValueError: not this time"}, Clock::now() - began);
     if (what == "small") {
       for (const shm::InputTensor& input : call.inputs) sum += read_once(input.bytes);
       outputs.push_back({{"sum", wire::DType::uint64, {1}, 8}, 0, std::as_bytes(std::span(&sum, 1))});
