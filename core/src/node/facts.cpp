@@ -137,6 +137,7 @@ json::object status_of(const FactSources& from) {
                                        {"calls", worker.calls},
                                        {"failures", worker.failures},
                                        {"restarts", worker.restarts},
+                                       {"reattached", worker.reattached},
                                        {"memory_bytes", worker.memory_bytes},
                                        {"memory_limit_bytes", worker.memory_limit_bytes},
                                        {"step_p95_us", worker.step_p95.count()}});
@@ -178,6 +179,8 @@ json::object status_of(const FactSources& from) {
   const worker_pool::WorkerPool::Ended ended = from.pool->ended();
   status["workers_ended"] =
       json::object{{"frozen", ended.frozen}, {"stuck", ended.stuck}, {"over_memory_limit", ended.outgrown}};
+  const worker_pool::WorkerPool::CameBack back = from.pool->came_back();
+  status["workers_reattached"] = json::object{{"taken", back.taken}, {"refused", back.refused}, {"late", back.late}};
   json::object store{{"enabled", from.store != nullptr}};
   if (from.store != nullptr) {
     const store::Counters kept = from.store->counters();
