@@ -113,7 +113,7 @@ class Reattach(unittest.TestCase):
         self.start(workers=1, load_s=0, node="reattach_ms = 1500")
         before = self.pids()
         sender = self.cluster.start_send(self.pictures(1, "hold 60"), keys=self.keys, central=self.central)
-        self.addCleanup(sender.wait)
+        self.addCleanup(sender.communicate)
         self.addCleanup(sender.kill)
         wait_until("a busy worker", lambda: [each for each in self.workers() if each["running"]], 20, 0.05)
         self.kill_node()
@@ -127,7 +127,7 @@ class Reattach(unittest.TestCase):
     def test_with_nobody_left_all_workers_end_within_the_bound(self):
         self.start(workers=2, load_s=0, node="reattach_ms = 1000", record="call_timeout_ms = 3000")
         sender = self.cluster.start_send(self.pictures(1, "hold 60"), keys=self.keys, central=self.central)
-        self.addCleanup(sender.wait)
+        self.addCleanup(sender.communicate)
         self.addCleanup(sender.kill)
         wait_until("a busy worker", lambda: [each for each in self.workers() if each["running"]], 20, 0.05)
         workers = self.pids()
