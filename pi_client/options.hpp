@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +37,10 @@ struct SendOptions {
   std::string out;  // empty: none; a folder, or with one request and one binary result a file
   bool json = false;
   bool quiet = false;
+  bool stream = false;                   // parts of a streamed answer as they come
   unsigned parallel = 4;                 // requests under way at once
   std::optional<int> lossy;              // JPEG quality 1 to 100 for raw 8-bit frames; none: lossless only
+  std::uint8_t priority = 0;             // higher goes first, as far as the account may
   std::optional<milliseconds> deadline;  // told to the node with each request
   milliseconds timeout{60'000};          // for each request, reconnects included
   milliseconds first_contact{10'000};    // how long central may be unreachable at the start

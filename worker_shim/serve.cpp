@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <thread>
 
+#include "batches.hpp"
 #include "gearbox/base/text.hpp"
+#include "serve_streams.hpp"
 #include "watchdog.hpp"
 
 namespace gearbox::shim {
@@ -16,7 +18,6 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr milliseconds kLook{250};  // between two looks at Watchdog::stopping()
 constexpr milliseconds kDialAgain{100};
 constexpr milliseconds kDialSlack{35'000};  // beyond the time for dialling: a node that accepts and then says nothing
 
@@ -34,44 +35,6 @@ Outcome<std::unique_ptr<shm::WorkerEndpoint>> attach(const Options& options, con
   }
 }
 
-/// The next batch: what is there at once, then, where the record asks for it, what comes within max_delay_ms.
-/// Without the GIL. Errors: those of WorkerEndpoint::next.
-Outcome<std::vector<shm::Call>> next_batch(shm::WorkerEndpoint& endpoint, const model::Record& record) {
-  BOOST_OUTCOME_TRY(std::vector<shm::Call> calls, endpoint.next(record.max_batch, kLook));
-  if (calls.empty() || record.max_delay_ms == 0) return calls;
-  const Instant until = after(Clock::now(), milliseconds(record.max_delay_ms));
-  while (calls.size() < record.max_batch) {
-    const auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now());
-    if (left.count() <= 0) break;
-    BOOST_OUTCOME_TRY(std::vector<shm::Call> more, endpoint.next(record.max_batch - calls.size(), left));
-    for (shm::Call& call : more) calls.push_back(std::move(call));
-  }
-  return calls;
-}
-
-/// Waits a little without letting go of the GIL, whose way out and back costs more than a short wait; but other Python
-/// threads get it at least as often as Python's own switching would give it to them.
-class ShortWait {
- public:
-  /// Empty: let the others run, and wait as long as it takes. Errors: those of WorkerEndpoint::next.
-  Outcome<std::vector<shm::Call>> look(shm::WorkerEndpoint& endpoint, const model::Record& record) {
-    if (record.max_delay_ms != 0 || turn_over_) return std::vector<shm::Call>{};
-    BOOST_OUTCOME_TRY(std::vector<shm::Call> calls, endpoint.look(record.max_batch, kShort));
-    if (!calls.empty()) turn_over_ = calls.front().taken - since_ >= kTurn;
-    return calls;
-  }
-  void others_ran(Instant now) {
-    since_ = now;
-    turn_over_ = false;
-  }
-
- private:
-  static constexpr microseconds kShort{5};
-  static constexpr microseconds kTurn{100};  // as in _host.load()
-  Instant since_{};
-  bool turn_over_ = true;
-};
-
 /// What nodes that are gone have left in this process: their memory stays mapped while the model looks at it.
 using Estate = std::vector<std::unique_ptr<shm::WorkerEndpoint>>;
 
@@ -79,13 +42,12 @@ using Estate = std::vector<std::unique_ptr<shm::WorkerEndpoint>>;
 /// when it told us to end; bad_frame when the ring is broken.
 Outcome<void> serve_node(shm::WorkerEndpoint& endpoint, const model::Record& record, ModelHost& host, Estate& estate,
                          std::vector<shm::CallKey>& unfinished) {
-  ShortWait short_wait;
+  Batches batches(endpoint, record);
   while (!Watchdog::stopping()) {
-    Outcome<std::vector<shm::Call>> calls = short_wait.look(endpoint, record);
+    Outcome<std::vector<shm::Call>> calls = batches.look();
     if (calls && calls.value().empty()) {
       const py::gil_scoped_release python_threads_may_run;
-      calls = next_batch(endpoint, record);
-      if (calls && !calls.value().empty()) short_wait.others_ran(calls.value().front().taken);
+      calls = batches.wait();
     }
     if (!calls) return std::move(calls).error();
     if (calls.value().empty()) continue;
@@ -143,7 +105,8 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
     Watchdog::watch_node({[endpoint] { endpoint->beat(); }, [endpoint] { return endpoint->node_gone(); },
                           milliseconds(record.call_timeout_ms)});
     hello.unfinished.clear();
-    const Outcome<void> served = serve_node(*endpoint, record, host, estate, hello.unfinished);
+    const Outcome<void> served = record.stream ? serve_streams(*endpoint, record, host)
+                                               : serve_node(*endpoint, record, host, estate, hello.unfinished);
     Watchdog::forget_node();
     if (host.holds_memory()) {  // arrays that the model kept point into the mappings
       endpoint->hang_up();

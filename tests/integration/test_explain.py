@@ -87,6 +87,30 @@ class Explain(unittest.TestCase):
         for words in (f"request    {request}", "step once: done", "step again: done", "chosen by least_loaded 1.0 ("):
             self.assertIn(words, page)
 
+        # A device's request: why central sent it to this node, exactly that decision, for as long as central runs.
+        self.assertNotIn("central", facts)
+        self.site.add_user()
+        self.file.write_bytes(cluster.jpeg(2000))
+        code, answers, _ = self.site.send([self.file], keys=self.site.enrol())
+        self.assertEqual((code, [answer["ok"] for answer in answers]), (0, [True]), answers)
+        from_device = self.newest()
+        facts = self.explained(from_device)
+        central = facts["central"]
+        self.assertEqual((central["placement"], central["chosen"], central["task"], central["user"], central["device"]),
+                         (facts["placement"], "node-1", "echo", "anna", facts["device"]))
+        self.assertEqual([(node["node"], node["capacity"]) for node in central["candidates"]], [("node-1", 2)])
+        self.assertEqual((central["balancer"]["name"], central["excluded"]), ("least_loaded", []))
+        page = self.site.run("explain", from_device).stdout
+        print(page, flush=True)
+        self.assertIn("sent to node-1 by central", page)
+        alone = self.site.run("explain", "--placement", str(facts["placement"]), "--json").stdout
+        self.assertEqual(json.loads(alone), central)
+        missed = self.site.run("explain", "--placement", str(facts["placement"] + 1), ok=False)
+        self.assertIn("does not remember that placement", missed.stderr)
+        os.kill(self.site.records()["central"]["pid"], signal.SIGKILL)
+        cluster.wait_until("another central", lambda: "does not remember" in self.explained(from_device)["central"].get(
+            "unknown", ""), 30)
+
         # Another build of the balancer: the next request names it, the last one still the one that chose.
         source = self.site.build / "swap_plugins/1.2/balancer_least_loaded.so"
         write_by_rename(self.site.configs / "plugins/balancer_least_loaded.so", source.read_bytes())

@@ -72,6 +72,7 @@ Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
   const config::Config& config = *setup.config;
   const Instant now = Clock::now();
   Placement placement(setup.balancer, tasks_of(config), now, config.central.node_silent);
+  placement.use(setup.balancer, setup.chooser);
   auto state = std::make_shared<ServerState>(setup.io->get_executor(), config.central, std::move(placement), now,
                                              wall_clock_ms());
   state->config_digest = config.digest;
@@ -123,7 +124,7 @@ Central::~Central() {
 void Central::apply(Change change) {
   ServerState& state = *running_->state;
   running_->transport = std::move(change.transport);
-  state.placement.use(std::move(change.balancer));
+  state.placement.use(std::move(change.balancer), std::move(change.chooser));
   if (change.config->digest == state.config_digest) return;
   const config::CentralConfig& central = change.config->central;
   state.placement.know(tasks_of(*change.config));
@@ -131,6 +132,10 @@ void Central::apply(Change change) {
   state.limiter.allow(central.password_tries_per_minute);
   state.config = central;
   state.config_digest = change.config->digest;
+}
+
+Outcome<boost::json::object> Central::placement(std::uint64_t number) const {
+  return running_->state->placements.facts(number);
 }
 
 const std::string& Central::url() const {

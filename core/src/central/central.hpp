@@ -12,6 +12,7 @@
 
 #include "config/config.hpp"
 #include "config/state_dir.hpp"
+#include "explain/trace.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/transport.hpp"
@@ -27,6 +28,7 @@ class Central {
     config::Snapshot config;
     std::shared_ptr<plugin::Transport> transport;  // for config.central.listen
     std::shared_ptr<plugin::Balancer> balancer;
+    explain::ChooserPtr chooser;  // which build it is of
   };
   /// Opens keys and accounts, listens, accepts. Errors: those of their opening; io_error (address in use).
   static Outcome<std::unique_ptr<Central>> start(Setup setup);
@@ -38,6 +40,7 @@ class Central {
     config::Snapshot config;
     std::shared_ptr<plugin::Transport> transport;
     std::shared_ptr<plugin::Balancer> balancer;
+    explain::ChooserPtr chooser;
   };
   void apply(Change change);
 
@@ -45,6 +48,8 @@ class Central {
   std::array<std::byte, 32> channel_key() const;
   /// The facts behind `broker status`.
   boost::json::object status() const;
+  /// Why a device was sent where it was. Errors: not_found.
+  Outcome<boost::json::object> placement(std::uint64_t number) const;
 
   /// Takes nobody new, lets go of the nodes, gives devices a moment to get their answers; then `stopped` is called.
   void stop(std::function<void()> stopped);

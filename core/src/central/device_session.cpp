@@ -21,14 +21,17 @@ constexpr std::size_t kMaxLastSeen =
     65536;  // keys noted between two writes; more are not noted, which only people miss
 
 wire::Located located(ServerState& state, const NodeState& node, const std::string& task, const User& user,
-                      const PublicKey& device) {
+                      const PublicKey& device, std::uint64_t placement) {
   wire::Ticket ticket;
+  ticket.placement = placement;
   ticket.device = device;
   ticket.user = user.name;
   ticket.tenant = user.tenant;
   ticket.weight = user.weight;
   ticket.max_requests = user.max_requests;
   ticket.max_upload_bytes = user.max_upload_bytes;
+  ticket.max_held_bytes = user.max_held_bytes;
+  ticket.max_priority = user.max_priority;
   ticket.tasks = {task};  // a right to what was asked for, nothing else
   ticket.node = to_text(node.key);
   ticket.expires_unix_ms = state.time.unix_ms(Clock::now()) + state.config.ticket_ttl.count();
@@ -53,11 +56,19 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
   }
   const User& current = fresh ? *fresh : user;
   const Instant begun = Clock::now();
-  BOOST_OUTCOME_TRY(const NodeState* node, state.placement.place(state.registry, asked.task, current, begun));
+  PlacementNote note;
+  BOOST_OUTCOME_TRY(const NodeState* node, state.placement.place(state.registry, asked.task, current, begun, note));
+  note.device = device;
+  note.user = current.name;
+  note.tenant = current.tenant;
+  note.task = asked.task;
+  note.at_unix_ms = state.time.unix_ms(begun);
+  note.config = state.config_digest;
+  const std::uint64_t placement = state.placements.add(std::move(note));
   spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}",
                asked.task, current.name, to_text(device).substr(0, 16), node->name, node->report.queued,
                node->report.running, node->offered, state.config.balancer);
-  return located(state, *node, asked.task, current, device);
+  return located(state, *node, asked.task, current, device, placement);
 }
 
 }  // namespace

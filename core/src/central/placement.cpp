@@ -70,6 +70,19 @@ std::string obstacle(const Registry& registry, const NodeState& node, const wire
   return name + "not ready";
 }
 
+NodeSeen seen_of(const NodeState& node, const wire::TaskReport& task, Instant now) {
+  const plugin::CandidateView view = view_of(node, task, 0);
+  NodeSeen seen;
+  seen.node = node.name;
+  seen.queued = view.queued;
+  seen.running = view.running;
+  seen.offered = node.offered;
+  seen.capacity = view.capacity;
+  seen.p95_us = static_cast<std::uint64_t>(view.step_p95.count());
+  seen.report_age_ms = static_cast<std::uint64_t>(elapsed(node.last_report, now).count() / 1000);
+  return seen;
+}
+
 }  // namespace
 
 bool may_use(const User& user, std::string_view task) {
@@ -84,7 +97,8 @@ Placement::Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::s
       started_(started),
       settle_(settle) {}
 
-Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view task, const User& user, Instant now) {
+Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view task, const User& user, Instant now,
+                                           PlacementNote& note) {
   BOOST_OUTCOME_TRY(check_name("task", task));
   std::vector<plugin::CandidateView> candidates;
   std::vector<plugin::CandidateView> as_reported;
@@ -95,7 +109,13 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
     const wire::TaskReport* entry = task_of(node, task);
     if (entry == nullptr) continue;
     knowing.emplace_back(&node, entry);
-    if (!entry->ready || !registry.alive(node, now) || node.report.draining) continue;
+    NodeSeen seen = seen_of(node, *entry, now);
+    if (!entry->ready || !registry.alive(node, now) || node.report.draining) {
+      seen.obstacle = obstacle(registry, node, *entry, now).substr(node.name.size() + 2);
+      note.see(std::move(seen));
+      continue;
+    }
+    note.see(std::move(seen));
     candidates.push_back(view_of(node, *entry, node.offered));
     as_reported.push_back(view_of(node, *entry, 0));
   }
@@ -131,14 +151,18 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
   plugin::RequestView request{};
   request.task = task;
   request.tenant = user.tenant;
-  Outcome<plugin::CandidateId> picked = pick(request, candidates, now);
+  Outcome<plugin::CandidateId> picked = pick(request, candidates, now, note);
   // Whom central has sent there may be done by now: that guess turns nobody away. The node itself knows when it is
   // full.
-  if (!picked && picked.error().code == Errc::overloaded) picked = pick(request, as_reported, now);
+  if (!picked && picked.error().code == Errc::overloaded) {
+    note.ignoring_offered = true;
+    picked = pick(request, as_reported, now, note);
+  }
   if (!picked) return picked.error();
   const plugin::CandidateId chosen = picked.value();
   for (const auto& [node, entry] : knowing) {
     if (node->id != chosen) continue;
+    note.choose(seen_of(*node, *entry, now));
     registry.offered(chosen);
     return node;
   }
@@ -146,7 +170,9 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
 }
 
 Outcome<plugin::CandidateId> Placement::pick(const plugin::RequestView& request,
-                                             const std::vector<plugin::CandidateView>& candidates, Instant now) {
+                                             const std::vector<plugin::CandidateView>& candidates, Instant now,
+                                             PlacementNote& note) {
+  note.chooser = chooser_;
   // A plugin's throw or invalid answer is its fault, not the device's: counted, and the first of the least loaded
   // serves.
   try {
@@ -159,6 +185,7 @@ Outcome<plugin::CandidateId> Placement::pick(const plugin::RequestView& request,
   } catch (...) {
   }
   ++faults_;
+  note.stood_in = true;
   return std::min_element(candidates.begin(), candidates.end(),
                           [](const auto& a, const auto& b) {
                             return std::uint64_t{a.queued} + a.running < std::uint64_t{b.queued} + b.running;

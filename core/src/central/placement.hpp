@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "central/accounts.hpp"
+#include "central/placement_book.hpp"
 #include "central/registry.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
@@ -24,20 +25,27 @@ class Placement {
             milliseconds settle);
 
   /// The next placement uses these.
-  void use(std::shared_ptr<plugin::Balancer> balancer) { balancer_ = std::move(balancer); }
+  /// `chooser`: which build `balancer` is of; told to those who ask why.
+  void use(std::shared_ptr<plugin::Balancer> balancer, explain::ChooserPtr chooser = nullptr) {
+    balancer_ = std::move(balancer);
+    chooser_ = std::move(chooser);
+  }
   void know(std::set<std::string> configured_tasks) { configured_tasks_ = std::move(configured_tasks); }
 
   /// The node for one run of `task` by `user`. Counts the device against that node until its next report.
   /// Errors: bad_name; unknown_task (with the nearest name); not_allowed; no_node (which model has no ready worker,
-  /// where); overloaded (the balancer's); plugin_fault.
-  Outcome<const NodeState*> place(Registry& registry, std::string_view task, const User& user, Instant now);
+  /// where); overloaded (the balancer's); plugin_fault. `note` is told what was seen and who chose.
+  Outcome<const NodeState*> place(Registry& registry, std::string_view task, const User& user, Instant now,
+                                  PlacementNote& note);
 
   std::uint64_t balancer_faults() const { return faults_; }
 
  private:
   Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
-                                    const std::vector<plugin::CandidateView>& candidates, Instant now);
+                                    const std::vector<plugin::CandidateView>& candidates, Instant now,
+                                    PlacementNote& note);
   std::shared_ptr<plugin::Balancer> balancer_;
+  explain::ChooserPtr chooser_;
   std::set<std::string> configured_tasks_;
   Instant started_;
   milliseconds settle_;

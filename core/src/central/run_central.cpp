@@ -23,6 +23,7 @@ namespace {
 struct Instances {
   std::shared_ptr<plugin::Transport> transport;
   std::shared_ptr<plugin::Balancer> balancer;
+  explain::ChooserPtr chooser;  // which build the balancer is of
   std::string balancer_name;
   std::uint64_t transport_edition = 0, balancer_edition = 0;
 };
@@ -46,10 +47,14 @@ Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& c
   if (last != nullptr && last->balancer_name == made->balancer_name &&
       last->balancer_edition == made->balancer_edition) {
     made->balancer = last->balancer;
+    made->chooser = last->chooser;
   } else {
     auto balancer = table.balancer(made->balancer_name);
     if (!balancer) return Error{balancer.error().code, "central.balancer: " + balancer.error().detail};
     made->balancer = std::move(balancer).value();
+    const plugin_host::PluginInfo* const build = table.info("balancer", made->balancer_name);
+    made->chooser = std::make_shared<const explain::Chooser>(
+        explain::Chooser{made->balancer_name, build->version, build->checksum});
   }
   if (last != nullptr && last->transport_edition == made->transport_edition) {
     made->transport = last->transport;
@@ -81,6 +86,7 @@ class Process {
     setup.config = config_;
     setup.transport = instances->transport;
     setup.balancer = instances->balancer;
+    setup.chooser = instances->chooser;
     BOOST_OUTCOME_TRY(server_, Central::start(std::move(setup)));
     BOOST_OUTCOME_TRY(follow(instances));
     serving::ControlHandler handler = [this](std::string_view command, const boost::json::object& request) {
@@ -115,7 +121,7 @@ class Process {
       auto old = std::exchange(*last, made);
       return std::function<void()>([this, update, made, old = std::move(old)] {
         config_ = update.config;
-        server_->apply({update.config, made->transport, made->balancer});
+        server_->apply({update.config, made->transport, made->balancer, made->chooser});
       });
     };
     BOOST_OUTCOME_TRY(follower_, live::Follower::start(std::move(setup)));
@@ -133,8 +139,15 @@ class Process {
       follower_->standing().add_to(facts);
       return facts;
     }
+    if (command == "placement") {
+      const boost::json::value* const number = request.if_contains("placement");
+      boost::system::error_code failure;
+      const auto wanted = number == nullptr ? 0 : number->to_number<std::uint64_t>(failure);
+      if (failure) return Error{Errc::bad_input, "placement: a number is wanted, as `broker explain` shows it"};
+      return server_->placement(wanted);
+    }
     return Error{Errc::not_found, "central knows no command '" + escaped(command, kMaxNameBytes) +
-                                      "': there are ping, status and config"};
+                                      "': there are ping, status, config and placement"};
   }
 
   boost::asio::io_context io_;

@@ -14,6 +14,7 @@
 #include "central/accounts.hpp"
 #include "central/password_pool.hpp"
 #include "central/placement.hpp"
+#include "central/placement_book.hpp"
 #include "central/rate_limiter.hpp"
 #include "central/registry.hpp"
 #include "config/config.hpp"
@@ -54,6 +55,7 @@ struct ServerState {
         limiter(config.password_tries_per_minute),
         registry(config.node_silent),
         placement(std::move(place)),
+        placements(wall_unix_ms),
         time(wall_unix_ms, now),
         started(now),
         housekeeping(on),
@@ -71,6 +73,7 @@ struct ServerState {
   RateLimiter limiter;
   Registry registry;
   Placement placement;
+  PlacementBook placements;
   CentralTime time;
   Instant started;
   Counters counters;

@@ -112,6 +112,10 @@ std::string call_text(const json::object& call, bool bold) {
           ms_text(number_in(call, "worker_queue_us")) + " at the worker, ran " + ms_text(number_in(call, "run_us")) +
           ", in a batch of " + std::to_string(number_in(call, "batch")) + ", version " + text_in(call, "version") +
           "\n";
+  if (const std::uint64_t parts = number_in(call, "parts"); parts > 0) {
+    text +=
+        "    " + count_text(parts, "part") + ", the first after " + ms_text(number_in(call, "first_part_us")) + "\n";
+  }
   for (const json::value& pick : list_in(call, "picks")) {
     if (pick.is_object()) text += pick_text(pick.get_object(), bold);
   }
@@ -164,6 +168,44 @@ std::string times_text(const json::object& times) {
 
 }  // namespace
 
+std::string placement_text(const json::object& central, bool bold) {
+  if (central.contains("unknown")) return "\nsent here by central: " + text_in(central, "unknown") + "\n";
+  const std::string chosen = text_in(central, "chosen");
+  std::string text = "\nsent to " + chosen + " by central, " + time_text(number_in(central, "at_unix_ms")) +
+                     ", for task " + text_in(central, "task");
+  text += truth_in(central, "stood_in") ? ": the least loaded node, for " + build_of(object_in(central, "balancer")) +
+                                              " chose none that was there"
+                                        : ": chosen by " + build_of(object_in(central, "balancer"));
+  text += ", configuration " + text_in(central, "config").substr(0, 12) + "\n";
+  if (truth_in(central, "ignoring_offered")) {
+    text +=
+        "  each node was at the balancer's limit with the devices sent there a moment before; by its own report one "
+        "had room\n";
+  }
+  Table table(
+      {"node", ">queued", ">running", ">just sent there", ">workers", ">p95", ">report's age", "what was said of it"});
+  for (const char* const kind : {"candidates", "excluded"}) {
+    for (const json::value& each : list_in(central, kind)) {
+      if (!each.is_object()) continue;
+      const json::object& node = each.get_object();
+      const std::string name = text_in(node, "node");
+      const std::string why = text_in(node, "why");
+      const std::uint64_t p95 = number_in(node, "p95_us");
+      table.add({name, std::to_string(number_in(node, "queued")), std::to_string(number_in(node, "running")),
+                 std::to_string(number_in(node, "offered")), std::to_string(number_in(node, "capacity")),
+                 p95 > 0 ? ms_text(p95) : "", std::to_string(number_in(node, "report_age_ms")) + " ms",
+                 !why.empty()     ? "excluded: " + why
+                 : name == chosen ? "chosen"
+                                  : "candidate"});
+    }
+  }
+  text += indented(table.text(bold), 2);
+  if (const std::uint64_t more = number_in(central, "left_out"); more > 0) {
+    text += "  and " + count_text(more, "further node") + "\n";
+  }
+  return text;
+}
+
 std::string explain_page(const json::object& facts, bool bold) {
   Table head({"request", text_in(facts, "request")});
   const json::object& error = object_in(facts, "error");
@@ -181,6 +223,9 @@ std::string explain_page(const json::object& facts, bool bold) {
   head.add({"bytes", bytes_text(number_in(bytes, "uploaded")) + " uploaded, " + bytes_text(number_in(bytes, "plain")) +
                          " decoded, " + bytes_text(number_in(bytes, "result")) + " of result"});
   std::string page = head.text(bold);
+  if (const json::object& central = object_in(facts, "central"); !central.empty()) {
+    page += placement_text(central, bold);
+  }
   for (const json::value& step : list_in(facts, "steps")) {
     if (step.is_object()) page += step_text(step.get_object(), bold);
   }

@@ -41,9 +41,11 @@ struct LimitsConfig {                              // [node.limits]
   std::uint32_t max_connections = 19000;
   std::uint32_t max_requests = 4096;  // open ones, all devices together
   std::uint32_t max_requests_per_device = 64;
-  std::uint32_t max_uploads_at_once = 64;  // more wait in the announced state
-  milliseconds default_deadline{60000};    // default_deadline_ms: for requests without one
-  milliseconds idle{60000};                // idle_ms: a silent device connection is pinged, then closed
+  std::uint32_t max_requests_per_tenant = 2048;    // open ones of all its devices; 0: no limit of its own
+  std::uint64_t max_tenant_bytes = 1024ULL << 20;  // max_tenant_mb: inputs of its open requests, decoded; 0: as above
+  std::uint32_t max_uploads_at_once = 64;          // more wait in the announced state
+  milliseconds default_deadline{60000};            // default_deadline_ms: for requests without one
+  milliseconds idle{60000};                        // idle_ms: a silent device connection is pinged, then closed
 };
 
 struct StoreConfig {  // [node.store]

@@ -55,6 +55,7 @@ void read_task(const toml::Document& document, std::string_view stem, Config& co
     }
   }
   check_graph(root, task, config);
+  check_streams(root, task, config);
   document.report_unknown_keys();
   config.tasks.emplace(std::string(stem), std::move(task));
 }

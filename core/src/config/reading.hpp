@@ -19,4 +19,7 @@ void read_task(const toml::Document& document, std::string_view stem, Config& co
 /// input that it feeds, and each input of each model is fed?
 void check_graph(const toml::Table& root, const TaskConfig& task, const Config& config);
 
+/// A step whose model streams has one call, at most one in a task, and feeds nothing but the task's result.
+void check_streams(const toml::Table& root, const TaskConfig& task, const Config& config);
+
 }  // namespace gearbox::config

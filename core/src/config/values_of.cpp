@@ -94,8 +94,8 @@ void list_central(const List& list, const CentralConfig& central) {
 }
 
 void list_limits(const List& list, const LimitsConfig& limits) {
-  const auto& [upload_bytes, pixels, input_arena, output_arena, connections, requests, per_device, uploads, deadline,
-               idle] = limits;
+  const auto& [upload_bytes, pixels, input_arena, output_arena, connections, requests, per_device, per_tenant,
+               tenant_bytes, uploads, deadline, idle] = limits;
   list.mb("max_upload_mb", upload_bytes);
   list.number("max_pixels", pixels);
   list.mb("input_arena_mb", input_arena);
@@ -103,6 +103,8 @@ void list_limits(const List& list, const LimitsConfig& limits) {
   list.number("max_connections", connections);
   list.number("max_requests", requests);
   list.number("max_requests_per_device", per_device);
+  list.number("max_requests_per_tenant", per_tenant);
+  list.mb("max_tenant_mb", tenant_bytes);
   list.number("max_uploads_at_once", uploads);
   list.ms("default_deadline_ms", deadline);
   list.ms("idle_ms", idle);
@@ -237,7 +239,8 @@ void list_tensors(const List& list, const std::vector<model::TensorDecl>& tensor
 
 void list_model(const List& list, const model::Record& record, const std::filesystem::path& config_folder) {
   const auto& [name, version, framework, summary, file, class_name, inputs, outputs, max_batch, max_delay_ms, prefetch,
-               threads, memory_mb, max_output_bytes, load_timeout_ms, call_timeout_ms, folder, digest] = record;
+               threads, memory_mb, max_output_bytes, stream, streams, load_timeout_ms, call_timeout_ms,
+               cancel_by_restart, folder, digest] = record;
   list.text("digest", digest.substr(0, kShortDigest));
   list.text("folder", relative_to(config_folder, folder));
   list.text("framework", framework);
@@ -250,8 +253,11 @@ void list_model(const List& list, const model::Record& record, const std::filesy
   list.number("threads", threads);
   list.number("memory_mb", memory_mb);
   list.number("max_output_kb", max_output_bytes >> 10);
+  list.truth("stream", stream);
+  list.number("streams", streams);
   list.number("load_timeout_ms", load_timeout_ms);
   list.number("call_timeout_ms", call_timeout_ms);
+  list.truth("cancel_by_restart", cancel_by_restart);
   list_tensors(list.table("input"), inputs, true);
   list_tensors(list.table("output"), outputs, false);
 }

@@ -72,6 +72,7 @@ microseconds Call::waited_at_node(Instant now) const {
 
 microseconds Call::waited_in_worker() const {
   if (picks.empty() || !picks.back().chosen || ended == Instant{}) return microseconds{0};
+  if (parts > 0) return std::max(elapsed(picks.back().at, first_part), microseconds{0});  // then it was under way
   const auto ran = std::chrono::duration_cast<microseconds>(run);
   return std::max(elapsed(picks.back().at, ended) - ran, microseconds{0});
 }

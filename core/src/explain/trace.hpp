@@ -94,6 +94,8 @@ struct Call {
   std::uint32_t batch = 1;          // calls that the model got together
   Errc error{};                     // {}: none
   std::string version;              // when it is another than the step's
+  std::uint32_t parts = 0;          // of a streamed answer, handed on
+  Instant first_part{};             // {}: none
 
   /// Keeps `pick` within the bound; returns the one to be filled in.
   Pick& add(Pick pick);
@@ -135,6 +137,7 @@ struct Trace {
   std::string task, user;
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;
+  std::uint64_t placement = 0;                // central's number of the decision that sent the device here; 0: none did
   std::shared_ptr<const std::string> config;  // digest of what was in force when it was announced
   std::int64_t announced_unix_ms = 0;         // for people
   Instant arrived{}, admitted{}, verified{}, ready{}, sent{}, acknowledged{};  // {}: not yet, or never

@@ -46,10 +46,13 @@ std::string to_json(const Ticket& m) {
       .add("weight", m.weight)
       .add("max_requests", m.max_requests)
       .add("max_upload_bytes", m.max_upload_bytes)
+      .add("max_held_bytes", m.max_held_bytes)
+      .add("max_priority", m.max_priority)
       .add("tasks", m.tasks)
       .add("node", m.node)
       .add("expires_unix_ms", m.expires_unix_ms)
       .add("key_id", m.key_id)
+      .add("placement", m.placement)
       .take();
 }
 Outcome<void> from_json(std::string_view text, Ticket& into) {
@@ -60,10 +63,13 @@ Outcome<void> from_json(std::string_view text, Ticket& into) {
     r.read("weight", m.weight);
     r.read("max_requests", m.max_requests);
     r.read("max_upload_bytes", m.max_upload_bytes);
+    r.read("max_held_bytes", m.max_held_bytes);
+    r.read("max_priority", m.max_priority);
     r.read("tasks", m.tasks, kMaxTasksInTicket);
     r.read("node", m.node);
     r.read("expires_unix_ms", m.expires_unix_ms);
     r.read("key_id", m.key_id);
+    r.read("placement", m.placement);
   });
 }
 

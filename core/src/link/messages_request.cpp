@@ -87,12 +87,13 @@ void read_timing(ObjectReader& r, Timing& timing) {
 }  // namespace
 
 std::string to_json(const Submit& m) {
-  return JsonWriter()
-      .add("task", m.task)
+  JsonWriter json;
+  json.add("task", m.task)
       .add_list("inputs", m.inputs, input_json)
       .add("digest", m.digest)
-      .add("wire_bytes", m.wire_bytes)
-      .take();
+      .add("wire_bytes", m.wire_bytes);
+  if (m.stream) json.add("stream", true);
+  return json.take();
 }
 Outcome<void> from_json(std::string_view text, Submit& into) {
   return link::read_message<Submit>(text, into, [](ObjectReader& r, Submit& m) {
@@ -100,21 +101,32 @@ Outcome<void> from_json(std::string_view text, Submit& into) {
     r.read_list("inputs", m.inputs, kMaxTensors, read_input);
     r.read("digest", m.digest);
     r.read("wire_bytes", m.wire_bytes);
+    r.read("stream", m.stream);
   });
 }
 
 std::string to_json(const ResultMessage& m) {
-  return JsonWriter()
-      .add_list("tensors", m.tensors, tensor_json)
-      .add("bytes", m.bytes)
-      .add_json("timing", timing_json(m.timing))
-      .take();
+  JsonWriter json;
+  json.add_list("tensors", m.tensors, tensor_json).add("bytes", m.bytes).add_json("timing", timing_json(m.timing));
+  if (m.parts > 0) json.add("parts", m.parts);
+  return json.take();
 }
 Outcome<void> from_json(std::string_view text, ResultMessage& into) {
   return link::read_message<ResultMessage>(text, into, [](ObjectReader& r, ResultMessage& m) {
     r.read_list("tensors", m.tensors, kMaxTensors, read_tensor);
     r.read("bytes", m.bytes);
     r.read_object("timing", m.timing, read_timing);
+    r.read("parts", m.parts);
+  });
+}
+
+std::string to_json(const PartMessage& m) {
+  return JsonWriter().add_list("tensors", m.tensors, tensor_json).add("bytes", m.bytes).take();
+}
+Outcome<void> from_json(std::string_view text, PartMessage& into) {
+  return link::read_message<PartMessage>(text, into, [](ObjectReader& r, PartMessage& m) {
+    r.read_list("tensors", m.tensors, kMaxTensors, read_tensor);
+    r.read("bytes", m.bytes);
   });
 }
 

@@ -196,9 +196,13 @@ Outcome<void> Run::start_step(std::size_t index) {
     job.call.inputs = std::move(calls[call]);
     job.call.deadline = request_.deadline;
     job.call.tenant = request_.tenant;
+    job.call.weight = request_.weight;
     job.call.priority = request_.priority;
     job.explained = explained;
     BOOST_OUTCOME_TRY(dispatch::fit(*record, job.call));
+    if (record->stream) {
+      BOOST_OUTCOME_TRY(stream_into(job.call, index));
+    }
     BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), [self = shared_from_this(), index,
                                                                          call](dispatch::JobResult result) {
       self->answered(index, call, std::move(result));
@@ -239,6 +243,10 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
       std::max<std::uint64_t>(step.timing.queue_us, static_cast<std::uint64_t>(result.queued.count()));
   step.timing.run_us = std::max<std::uint64_t>(
       step.timing.run_us, static_cast<std::uint64_t>(std::chrono::duration_cast<microseconds>(result.run).count()));
+  if (result.record->stream) {
+    if (Outcome<void> ended = end_stream(step, result); !ended) return finish(std::move(ended).error());
+    return advance();
+  }
   step.answers[call] = {std::move(result.outputs).value(), std::move(result.record)};
   if (--step.open_calls > 0) return;
   if (Outcome<void> gathered = gather(step); !gathered) {
@@ -297,7 +305,12 @@ Outcome<void> Run::take_output(Value& value, const model::TensorDecl& output, co
 Outcome<RunResult> Run::result() const {
   RunResult out;
   out.queue = queue_;
+  out.parts = parts_;
   for (const auto& [name, source] : request_.task->result) {
+    if (const auto dtype = streamed(source)) {
+      out.streamed.emplace_back(name, *dtype);
+      continue;
+    }
     const Value* value = find(source);
     if (value == nullptr) {
       return Error{Errc::internal, "result '" + name + "' has no source " + source.step + "." + source.tensor};

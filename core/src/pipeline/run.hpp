@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,10 +31,20 @@ struct ResultTensor {
   std::vector<worker_pool::TensorRef> pieces;
 };
 
-struct RunResult {
+/// One part of what a model streams, under the names that its tensors have in the task's result.
+struct RunPart {
+  std::uint32_t number = 0;  // from 0, in order
   std::vector<ResultTensor> tensors;
-  std::vector<wire::StepTiming> steps;  // in the order of the task
-  microseconds queue{0};                // start → first call handed over
+  std::vector<bool> grows;  // by tensor: any size is declared for its first dimension, so that parts follow each other
+                            // along it where they are put together; else they are items of a list
+};
+
+struct RunResult {
+  std::vector<ResultTensor> tensors;                          // those that came in parts are not among them
+  std::uint32_t parts = 0;                                    // how many came
+  std::vector<std::pair<std::string, wire::DType>> streamed;  // what each of them held
+  std::vector<wire::StepTiming> steps;                        // in the order of the task
+  microseconds queue{0};                                      // start → first call handed over
 };
 
 struct RunRequest {
@@ -42,8 +53,12 @@ struct RunRequest {
   std::map<std::string, Value> inputs;  // by input name
   Instant deadline = Instant::max();
   std::uint32_t tenant = 0;
+  std::uint32_t weight = 1;
   std::uint8_t priority = 0;
   explain::TracePtr trace;  // its steps are filled in; null: nothing is noted
+  /// Called for each part, before `finished`. As long as it is held it keeps a place in the worker's memory, and the
+  /// model waits (see worker_pool::StreamPart). Empty: parts are dropped.
+  std::function<void(RunPart)> on_part;
 };
 
 /// Of a run that ended as `quarantined`: what killed whom.
@@ -77,6 +92,7 @@ class Run : public std::enable_shared_from_this<Run> {
     std::shared_ptr<const model::Record> record;  // known once it has started
     bool started = false;
     bool done = false;
+    bool streamed = false;  // its outputs went out in parts
     std::size_t open_calls = 0;
     std::vector<Answer> answers;  // by call
     wire::StepTiming timing;
@@ -95,6 +111,11 @@ class Run : public std::enable_shared_from_this<Run> {
   Outcome<void> gather(Step& step);
   static Outcome<void> take_output(Value& value, const model::TensorDecl& output, const Answer& answer);
   Outcome<RunResult> result() const;
+  // stream_step.cpp
+  Outcome<void> stream_into(worker_pool::CallSpec& call, std::size_t step);
+  void came(std::size_t step, worker_pool::StreamPart part);
+  std::optional<wire::DType> streamed(const config::TensorSource& source) const;
+  Outcome<void> end_stream(Step& step, const dispatch::JobResult& result);
   void finish(Outcome<RunResult> outcome);
 
   dispatch::Dispatcher& dispatcher_;
@@ -104,6 +125,7 @@ class Run : public std::enable_shared_from_this<Run> {
   std::map<std::string, Value> values_;                                  // "step.tensor"
   std::unordered_map<std::uint64_t, dispatch::Dispatcher::JobId> jobs_;  // step << 32 | call → job
   microseconds queue_{0};
+  std::uint32_t parts_ = 0;
   bool first_call_seen_ = false;
   bool over_ = false;
   Deadly deadly_;

@@ -44,8 +44,11 @@ std::string_view name_of(Life life) {
 }
 
 std::uint32_t Worker::capacity() const {
-  // The answers of all calls, and a pong, fit into the ring at once.
-  return std::min(record->prefetch + 1, shm::kRingCapacity / 2);
+  return std::min(record->calls_at_once(), shm::kMostCalls);
+}
+
+bool Worker::has_begun(const Running& call, std::uint64_t taken) {
+  return call.place <= taken && !shm::is_aside(call.grant->bytes(), call.id);
 }
 
 bool Worker::owes_answers() const {
@@ -231,6 +234,10 @@ void Pool::start_again_later(Worker& worker) {
     worker.life = Life::failed;
     worker.failed_since = worker.folder_seen = Clock::now();
     worker.folder_stamp = stamp_of(worker.record->folder);
+    return changed();
+  }
+  if (std::exchange(worker.start_at_once, false)) {
+    start(worker);
     return changed();
   }
   const bool was_stable = worker.was_ready && Clock::now() - worker.ready_since >= timing.stable;

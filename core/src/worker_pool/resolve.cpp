@@ -35,12 +35,12 @@ bool takes_alike(const model::TensorDecl& a, const model::TensorDecl& b) {
 }
 
 /// Can `other` do what a task expects that was checked against `known`: takes it the same inputs, gives it at least
-/// those outputs?
+/// those outputs, in one or in parts?
 bool stands_in(const model::Record& other, const model::Record& known) {
   const auto among = [](const auto& all, const model::TensorDecl& one, auto alike) {
     return std::any_of(all.begin(), all.end(), [&](const model::TensorDecl& each) { return alike(each, one); });
   };
-  return other.inputs.size() == known.inputs.size() &&
+  return other.stream == known.stream && other.inputs.size() == known.inputs.size() &&
          std::all_of(known.inputs.begin(), known.inputs.end(),
                      [&](const auto& input) { return among(other.inputs, input, takes_alike); }) &&
          std::all_of(known.outputs.begin(), known.outputs.end(),

@@ -148,8 +148,10 @@ WorkerView Pool::view(const Worker& worker) const {
   view.place = worker.place;
   view.running = static_cast<std::uint32_t>(worker.running.size());
   view.capacity = worker.capacity();
+  view.max_batch = worker.record->max_batch;
   view.calls = worker.calls;
   view.failures = worker.failures;
+  if (worker.batches > 0) view.mean_batch = static_cast<double>(worker.answers) / static_cast<double>(worker.batches);
   view.step_p95 = worker.steps.p95(Clock::now());
   view.restarts = worker.starts > 0 ? worker.starts - 1 : 0;
   view.reattached = worker.reattached;

@@ -42,21 +42,33 @@ struct TensorRef {
   ByteView bytes() const { return slab->bytes().subspan(offset, spec.bytes); }
 };
 
+/// One part of a streamed answer. Its bytes lie in one of the few rooms of the call's grant: the worker goes on with
+/// the next part but so many only when all parts before are let go of. Whoever holds them slows down the model.
+struct StreamPart {
+  std::uint32_t number = 0;  // from 0, in order
+  std::vector<TensorRef> tensors;
+};
+
 struct CallSpec {
   std::vector<TensorRef> inputs;  // spec.name = the model's input name
   Instant deadline{};             // Instant::max(): none
   std::uint32_t attempt = 0;
   std::uint32_t tenant = 0;
-  std::uint8_t priority = 0;
-  std::uint64_t grant_bytes = 0;  // room for the answer; record.max_output_bytes
+  std::uint32_t weight = 1;       // of the tenant, among those that wait for the same model
+  std::uint8_t priority = 0;      // higher is sooner
+  std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
+  /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
+  std::function<void(StreamPart)> on_part;
 };
 
 struct CallAnswer {
   Outcome<std::vector<TensorRef>> outputs =
       Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled
   std::chrono::nanoseconds run{0};
+  std::uint32_t batch = 1;  // calls that the model got together, this one included
   WorkerId worker{};
   bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
+  std::uint32_t parts = 0;  // of a model that streams: handed to on_part; the outputs are empty then
 };
 
 struct WorkerView {
@@ -68,9 +80,11 @@ struct WorkerView {
   std::string reason;    // of failed: the last error
   int pid = 0;
   std::uint32_t place = 0;     // N of "worker-N"; given again when its slot has gone
-  std::uint32_t running = 0;   // handed over and not yet answered, at most record.prefetch + 1
-  std::uint32_t capacity = 0;  // how many may be handed over at once
+  std::uint32_t running = 0;   // handed over and not yet answered: max_batch may run at once, the others wait there
+  std::uint32_t capacity = 0;  // how many may be handed over at once: the record's max_batch + prefetch, at most 128
+  std::uint32_t max_batch = 1;
   std::uint64_t calls = 0, failures = 0;
+  double mean_batch = 0;                 // of what it has answered so far; 0: nothing yet
   microseconds step_p95{0};              // over the last 10 s
   std::uint32_t restarts = 0;            // of this slot
   bool reattached = false;               // an earlier node had started its process
@@ -179,7 +193,9 @@ class WorkerPool {
   /// Hands the call to that worker. `answered` is called exactly once, later, on the strand.
   /// Errors: overloaded (its ring or its output arena is full), worker_lost, no_space (no room for the call block).
   Outcome<CallId> call(WorkerId worker, CallSpec spec, Answered answered);
-  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then.
+  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then. A call
+  /// that waits in the ring is not run. For one that runs, a worker whose record says cancel_by_restart is replaced;
+  /// its other calls are answered worker_lost, not begun.
   void cancel(CallId call);
 
   /// Called on the strand when a worker becomes ready, frees a place, or is gone.
@@ -201,9 +217,10 @@ class WorkerPool {
 
   /// Workers that the pool has ended, since it began.
   struct Ended {
-    std::uint64_t frozen = 0;    // gave no sign of life
-    std::uint64_t stuck = 0;     // beat, but answered nothing within a limit
-    std::uint64_t outgrown = 0;  // used more memory than they may
+    std::uint64_t frozen = 0;     // gave no sign of life
+    std::uint64_t stuck = 0;      // beat, but answered nothing within a limit
+    std::uint64_t outgrown = 0;   // used more memory than they may
+    std::uint64_t cancelled = 0;  // ran a call that nobody waited for any more
   };
   Ended ended() const;
 

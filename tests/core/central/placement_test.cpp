@@ -30,10 +30,12 @@ class PlacementTest : public ::testing::Test {
     return key;
   }
   Outcome<const NodeState*> place(std::string_view task, Instant now = kStart, const User& user = maria()) {
-    return placement_.place(registry_, task, user, now);
+    note_ = {};
+    return placement_.place(registry_, task, user, now, note_);
   }
   Registry registry_{kSilent};
   std::map<std::string, NodeSession> sessions_;
+  PlacementNote note_;
   Placement placement_{std::make_shared<FewestBalancer>(), {"configured"}, kStart - seconds{60}, kSilent};
 };
 
@@ -97,8 +99,8 @@ TEST_F(PlacementTest, SuggestsTheNearestTaskThatTheAccountMayUse) {
 
 TEST_F(PlacementTest, ATaskThatNobodyHasReportedYetIsNoUnknownTaskRightAfterTheStart) {
   Placement fresh(std::make_shared<FewestBalancer>(), {}, kStart, kSilent);
-  EXPECT_EQ(fresh.place(registry_, "read-text", maria(), kStart + seconds{1}).error().code, Errc::no_node);
-  EXPECT_EQ(fresh.place(registry_, "read-text", maria(), kStart + seconds{4}).error().code, Errc::unknown_task);
+  EXPECT_EQ(fresh.place(registry_, "read-text", maria(), kStart + seconds{1}, note_).error().code, Errc::no_node);
+  EXPECT_EQ(fresh.place(registry_, "read-text", maria(), kStart + seconds{4}, note_).error().code, Errc::unknown_task);
 }
 
 TEST_F(PlacementTest, ALaterLoginDisplacesAnEarlierOneOfTheSameNode) {
@@ -129,11 +131,73 @@ TEST_F(PlacementTest, ABalancerThatThrowsOrAnswersNonsenseIsCountedAndTheDeviceS
   add("free", report_of("free", "read-text", 1, 0));
   for (const bool throws : {true, false}) {
     Placement placement(std::make_shared<BadBalancer>(throws), {}, kStart, kSilent);
-    const auto placed = placement.place(registry_, "read-text", maria(), kStart);
+    note_ = {};
+    const auto placed = placement.place(registry_, "read-text", maria(), kStart, note_);
     ASSERT_TRUE(placed);
     EXPECT_EQ(placed.value()->name, "free");
     EXPECT_EQ(placement.balancer_faults(), 1U);
+    EXPECT_TRUE(note_.stood_in);
   }
+}
+
+TEST_F(PlacementTest, NotesWhatItKnewOfEachNodeAndWhomItChose) {
+  wire::NodeReport draining = report_of("draining", "read-text");
+  draining.draining = true;
+  add("busy", report_of("busy", "read-text", 1, 5));
+  add("draining", std::move(draining));
+  add("free", report_of("free", "read-text", 2, 1));
+  add("other", report_of("other", "count", 1, 0));
+  placement_.use(std::make_shared<FewestBalancer>(),
+                 std::make_shared<const explain::Chooser>(explain::Chooser{"fewest", "1.2", "abcdef0123456789"}));
+  ASSERT_TRUE(place("read-text", kStart + milliseconds{200}));
+  ASSERT_TRUE(place("read-text", kStart + milliseconds{300}));
+  EXPECT_EQ(note_.chosen, "free");
+  EXPECT_FALSE(note_.stood_in);
+  ASSERT_TRUE(note_.chooser);
+  EXPECT_EQ(note_.chooser->version, "1.2");
+  ASSERT_EQ(note_.seen.size(), 3U) << "a node that does not know the task has no part in it";
+  std::map<std::string, NodeSeen> seen;
+  for (const NodeSeen& one : note_.seen) seen[one.node] = one;
+  EXPECT_EQ(seen.at("busy").queued, 5U);
+  EXPECT_EQ(seen.at("busy").obstacle, "");
+  EXPECT_EQ(seen.at("draining").obstacle, "is being drained");
+  EXPECT_EQ(seen.at("free").queued, 1U);
+  EXPECT_EQ(seen.at("free").offered, 1U) << "the first of the two devices";
+  EXPECT_EQ(seen.at("free").capacity, 2U);
+  EXPECT_EQ(seen.at("free").report_age_ms, 300U);
+}
+
+TEST_F(PlacementTest, OfManyNodesTheNoteKeepsTheChosenOne) {
+  for (int i = 0; i < 40; ++i) add("busy-" + std::to_string(i), report_of("busy", "read-text", 1, 5));
+  for (int i = 0; i < 10; ++i) add("silent-" + std::to_string(i), report_of("s", "read-text"), kStart - seconds{50});
+  add("free", report_of("free", "read-text", 1, 0));
+  ASSERT_TRUE(place("read-text"));
+  EXPECT_EQ(note_.seen.size(), PlacementNote::kNodes);
+  EXPECT_EQ(note_.left_out, 51 - PlacementNote::kNodes);
+  EXPECT_EQ(note_.chosen, "free");
+  EXPECT_TRUE(std::any_of(note_.seen.begin(), note_.seen.end(), [](const auto& one) { return one.node == "free"; }));
+}
+
+TEST(PlacementBook, GivesEachPlacementANumberAndRemembersTheLast) {
+  PlacementBook book(1000);
+  const auto note_for = [](const std::string& user) {
+    PlacementNote note;
+    note.user = user;
+    note.chosen = "node-1";
+    return note;
+  };
+  const std::uint64_t first = book.add(note_for("first"));
+  EXPECT_NE(first, 0U);
+  EXPECT_EQ(book.facts(first).value().at("user").as_string(), "first");
+  std::uint64_t last = first;
+  for (std::size_t i = 1; i < PlacementBook::kMost; ++i) last = book.add(note_for("later"));
+  EXPECT_TRUE(book.facts(first)) << "as many as it keeps";
+  last = book.add(note_for("last"));
+  EXPECT_EQ(book.facts(first).error().code, Errc::not_found);
+  EXPECT_EQ(book.facts(last).value().at("user").as_string(), "last");
+  EXPECT_EQ(book.facts(last + 1).error().code, Errc::not_found);
+  EXPECT_EQ(book.facts(0).error().code, Errc::not_found);
+  EXPECT_EQ(PlacementBook(2000).facts(last).error().code, Errc::not_found) << "another life of central";
 }
 
 TEST(RateLimiter, LetsThroughTheTriesOfAMinuteThenSaysHowLongToWait) {

@@ -46,6 +46,8 @@ output_arena_mb = 4
 max_connections = 5
 max_requests = 6
 max_requests_per_device = 3
+max_requests_per_tenant = 8
+max_tenant_mb = 9
 max_uploads_at_once = 9
 default_deadline_ms = 11
 idle_ms = 1000
@@ -147,6 +149,8 @@ const Edit kEdits[] = {
     {"gearbox.toml", "max_connections = 5", "max_connections = 4", "node.limits.max_connections: 5 -> 4"},
     {"gearbox.toml", "max_requests = 6", "max_requests = 7", "node.limits.max_requests: 6 -> 7"},
     {"gearbox.toml", "per_device = 3", "per_device = 4", "node.limits.max_requests_per_device: 3 -> 4"},
+    {"gearbox.toml", "per_tenant = 8", "per_tenant = 0", "node.limits.max_requests_per_tenant: 8 -> 0"},
+    {"gearbox.toml", "max_tenant_mb = 9", "max_tenant_mb = 10", "node.limits.max_tenant_mb: 9 -> 10"},
     {"gearbox.toml", "uploads_at_once = 9", "uploads_at_once = 8", "node.limits.max_uploads_at_once: 9 -> 8"},
     {"gearbox.toml", "deadline_ms = 11", "deadline_ms = 12", "node.limits.default_deadline_ms: 11 -> 12"},
     {"gearbox.toml", "idle_ms = 1000", "idle_ms = 1001", "node.limits.idle_ms: 1000 -> 1001"},

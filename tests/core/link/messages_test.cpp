@@ -105,6 +105,32 @@ TEST(Messages, AMemberOfAnotherTypeIsNamedWithItsPath) {
   EXPECT_EQ(code_of(parse<NodeReport>(R"({"draining":1})")), Errc::bad_frame);
 }
 
+TEST(Messages, APartSaysWhatItHolds) {
+  PartMessage part;
+  part.tensors = {{"text", DType::bytes, {1}, 9}, {"score", DType::fp32, {2, 1}, 8}};
+  part.bytes = 17;
+  const auto read = parse<PartMessage>(to_json(part));
+  ASSERT_TRUE(read.has_value()) << read.error().detail;
+  EXPECT_EQ(read.value().bytes, 17U);
+  ASSERT_EQ(read.value().tensors.size(), 2U);
+  EXPECT_EQ(read.value().tensors[1].shape, (std::vector<std::int64_t>{2, 1}));
+  const auto unknown = parse<PartMessage>(R"({"tensors":[{"dtype":"UINT9"}]})");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_NE(unknown.error().detail.find("tensors[0].dtype"), std::string::npos) << unknown.error().detail;
+}
+
+TEST(Messages, OnlyWhoAsksForPartsOrGetsThemSpeaksOfThem) {
+  Submit submit;
+  EXPECT_EQ(to_json(submit).find("stream"), std::string::npos);
+  submit.stream = true;
+  EXPECT_TRUE(parse<Submit>(to_json(submit)).value().stream);
+  EXPECT_FALSE(parse<Submit>("{}").value().stream);
+  ResultMessage result;
+  EXPECT_EQ(to_json(result).find("parts"), std::string::npos);
+  result.parts = 7;
+  EXPECT_EQ(parse<ResultMessage>(to_json(result)).value().parts, 7U);
+}
+
 TEST(Messages, ListsHaveLimits) {
   const auto many = [](std::string_view before, std::string_view item, std::size_t count, std::string_view after) {
     std::string text(before);

@@ -3,7 +3,9 @@
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
 //   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
 //   call fails
+//                 pace: as echo, after as many milliseconds as the first byte of its input says
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
+//                 stream: answers in parts (see streamer.hpp)
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
 //                 exits at once never_attach · lie:HOW (see liar.hpp) · mute: works, but gives no sign of life · deaf:
 //                 the other way round, after its first answer · grow: each call takes 24 MiB for good · swell: a call
@@ -30,6 +32,7 @@
 #include "gearbox/shm/attach.hpp"
 #include "gearbox/shm/endpoint.hpp"
 #include "liar.hpp"
+#include "streamer.hpp"
 
 namespace {
 using namespace gearbox;
@@ -61,6 +64,9 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
       for (;;) ::pause();
     }
     if (what == "die") ::raise(SIGKILL);
+    if (what == "pace" && !call.inputs.empty() && !call.inputs.front().bytes.empty()) {
+      std::this_thread::sleep_for(milliseconds(std::to_integer<int>(call.inputs.front().bytes.front())));
+    }
     if (what == "grow" || what == "swell") take_memory(24U << 20);
     if (what == "swell") {
       for (;;) ::pause();
@@ -145,6 +151,7 @@ int main(int argc, char** argv) {
         if (!mute) endpoint.beat();
       }
     });
+    if (what == "stream") ::_exit(echo::stream(endpoint));
     for (;;) {
       auto calls = endpoint.next(8, milliseconds(60000));
       if (!calls && (calls.error().code != Errc::closed || stay.count() == 0)) {

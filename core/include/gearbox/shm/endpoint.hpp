@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "gearbox/base/bytes.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "gearbox/shm/call_block.hpp"
 #include "gearbox/shm/layout.hpp"
 #include "gearbox/wire/tensor.hpp"
 
@@ -52,10 +54,14 @@ struct InputTensor {
 struct Call {
   Descriptor descriptor{};
   Instant taken{};
+  Instant handed{};                 // by the node, as it says; taken when it does not say
   std::vector<InputTensor> inputs;  // checked against the mappings
   ByteView block;                   // the call block, for is_cancelled(); empty: it has none
   ByteSpan grant;                   // where the answer's block and bytes go
   std::size_t reserved = 0;         // bytes of the grant that are taken, the block's room included
+  PartRooms rooms;                  // of a streaming call; rooms.rooms is 0 otherwise
+  std::uint32_t parts = 0;          // of a streaming call: published so far
+  std::uint32_t batch = 1;          // calls that the model got together, this one included; told with the answer
 };
 
 /// One output: where its bytes are (spec.bytes of them). When they already lie inside the call's grant they are not
@@ -93,6 +99,20 @@ class WorkerEndpoint {
   Outcome<void> answer(Call& call, const std::vector<OutputTensor>& outputs, std::chrono::nanoseconds run);
   /// `text` is cut to fit one line of 1,000 bytes.
   void fail(Call& call, const Error& error, std::chrono::nanoseconds run);
+
+  // Streaming calls, those with rooms: parts, then end() or fail().
+
+  /// May the next part be published now? It needs a room of the grant that the node has let go of, and a place in the
+  /// ring beside those that are kept for answers.
+  bool has_room(const Call& call) const;
+  /// Publishes the next part, as answer() does an answer. Precondition: has_room(). Errors: those of answer(); nothing
+  /// is published then.
+  Outcome<void> part(Call& call, const std::vector<OutputTensor>& outputs);
+  /// All parts have been published. Takes call.inputs back.
+  void end(Call& call, std::chrono::nanoseconds run);
+  /// next(), for a caller with open streams: returns an empty vector also as soon as `due()` is true, which is asked
+  /// again and again: it looks at has_room() and is_cancelled() of the calls. `most` may be 0: no new call is taken.
+  Outcome<std::vector<Call>> next_or(std::size_t most, milliseconds within, const std::function<bool()>& due);
 
   /// While `keep`, memory of arenas that the node takes back stays mapped: the model holds views of earlier calls.
   void keep_gone_arenas(bool keep);

@@ -28,6 +28,7 @@ struct Hello {
   std::string signature;  // 64 bytes as hex
   std::string ticket;     // as central gave it; empty towards central
   std::string agent;      // "pi_client 0.1.0", for logs
+  bool keep = false;      // an orderly end of the connection cancels nothing: the device comes back for what is open
 };
 
 struct HelloOk {
@@ -76,6 +77,7 @@ struct Submit {
   std::vector<InputSpec> inputs;  // uploaded in this order, one after the other
   std::string digest;             // XXH3-128 (canonical, hex) over all uploaded bytes
   std::uint64_t wire_bytes = 0;   // the sum
+  bool stream = false;            // the device takes parts as they come; else it gets all of them at the end
 };
 
 /// Where the time of one step went. `run_us` is the longest of its calls, `calls` their number (for_each).
@@ -96,6 +98,13 @@ struct ResultMessage {
   std::vector<TensorSpec> tensors;  // payload bytes follow each other in this order
   std::uint64_t bytes = 0;
   Timing timing;
+  std::uint32_t parts = 0;  // that came before it, to a device that takes them
+};
+
+/// result_part: one part of a streamed answer.
+struct PartMessage {
+  std::vector<TensorSpec> tensors;  // payload bytes follow each other in this order
+  std::uint64_t bytes = 0;
 };
 
 struct ModelReport {
@@ -135,12 +144,15 @@ struct Ticket {
   std::string user;
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;
-  std::uint32_t max_requests = 0;      // at once; 0 = the node's default
-  std::uint64_t max_upload_bytes = 0;  // 0 = the node's default
+  std::uint32_t max_requests = 0;      // open ones of the tenant; 0 = the node's own limit
+  std::uint64_t max_upload_bytes = 0;  // of one request; 0 = the node's default
+  std::uint64_t max_held_bytes = 0;    // of the tenant's open requests together; 0 = the node's own limit
+  std::uint8_t max_priority = 0;       // a request that asks for more gets this
   std::vector<std::string> tasks;      // "*" = all
   std::string node;                    // the node's identity key, hex
   std::int64_t expires_unix_ms = 0;    // on central's clock
   std::string key_id;
+  std::uint64_t placement = 0;  // central's number of the decision, for `broker explain`; 0: none
 };
 
 // One pair for each of the structs above.
@@ -155,6 +167,7 @@ GEARBOX_MESSAGE(Located);
 GEARBOX_MESSAGE(ErrorMessage);
 GEARBOX_MESSAGE(Submit);
 GEARBOX_MESSAGE(ResultMessage);
+GEARBOX_MESSAGE(PartMessage);
 GEARBOX_MESSAGE(NodeReport);
 GEARBOX_MESSAGE(ReportOk);
 GEARBOX_MESSAGE(Ticket);
