@@ -119,8 +119,8 @@ void list_store(const List& list, const StoreConfig& store) {
 }
 
 void list_node(const List& list, const NodeConfig& node) {
-  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, limits, store] =
-      node;
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, reattach, limits,
+               store] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -130,6 +130,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list.text("balancer", balancer);
   list.number("spin_us", spin_us);
   list.number("explain_requests", explain);
+  list.ms("reattach_ms", reattach);
   list_limits(list.table("limits"), limits);
   list_store(list.table("store"), store);
 }

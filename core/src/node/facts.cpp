@@ -138,6 +138,7 @@ json::object status_of(const FactSources& from) {
                                        {"failures", worker.failures},
                                        {"mean_batch", worker.mean_batch},
                                        {"restarts", worker.restarts},
+                                       {"reattached", worker.reattached},
                                        {"memory_bytes", worker.memory_bytes},
                                        {"memory_limit_bytes", worker.memory_limit_bytes},
                                        {"step_p95_us", worker.step_p95.count()}});
@@ -181,6 +182,8 @@ json::object status_of(const FactSources& from) {
                                          {"stuck", ended.stuck},
                                          {"over_memory_limit", ended.outgrown},
                                          {"cancelled", ended.cancelled}};
+  const worker_pool::WorkerPool::CameBack back = from.pool->came_back();
+  status["workers_reattached"] = json::object{{"taken", back.taken}, {"refused", back.refused}, {"late", back.late}};
   json::object store{{"enabled", from.store != nullptr}};
   if (from.store != nullptr) {
     const store::Counters kept = from.store->counters();

@@ -406,6 +406,15 @@ void WorkerEndpoint::keep_gone_arenas(bool keep) {
   if (!keep) state_->gone.clear();
 }
 
+void WorkerEndpoint::hang_up() {
+  state_->socket.reset();
+  state_->epoll.reset();
+  state_->own_bell.reset();
+  state_->node_bell = Doorbell();
+  state_->beat = nullptr;
+  state_->ring_memory = Mapping();
+}
+
 void WorkerEndpoint::beat() {
   // Relaxed: the node looks at nothing but whether it changes.
   state_->beat->fetch_add(1, std::memory_order_relaxed);

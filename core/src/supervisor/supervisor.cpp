@@ -13,6 +13,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
 #include <array>
@@ -40,6 +41,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr int kExitRefused = 2;
+constexpr std::size_t kMaxListBytes = 32 * 1024;  // of "workers" in one answer; a command line is shorter than the rest
 
 /// A log line without the time and level in front: "[2026-11-29 23:54:12.587] [error] node: ..." → "node: ...".
 std::string without_prefix(std::string_view line) {
@@ -265,9 +267,10 @@ class Supervisor {
   Outcome<json::object> answer(std::string_view command, const json::object& request) {
     if (command == "launch") return launch(request);
     if (command == "stop") return stop_worker(request);
+    if (command == "workers") return list_workers(request);
     if (command == "list" || command == "status") return list();
     return Error{Errc::bad_input,
-                 "no control command '" + escaped(command, 64) + "': there are launch, stop, list, status"};
+                 "no control command '" + escaped(command, 64) + "': there are launch, stop, workers, list, status"};
   }
 
   Outcome<json::object> launch(const json::object& request) {
@@ -288,6 +291,24 @@ class Supervisor {
       return json::object{{"pid", order.pid}};
     }
     return Error{Errc::not_found, "no child has pid " + std::to_string(order.pid)};
+  }
+
+  /// What a new node needs to know its last life's workers by; those that are told to stop left out.
+  Outcome<json::object> list_workers(const json::object& request) {
+    BOOST_OUTCOME_TRY(const int after, read_after(request));
+    json::array workers;
+    std::size_t bytes = 0;
+    bool more = false;
+    for (const ChildView& child : children_.list()) {  // by pid
+      if (child.pid <= after || child.stopping || !is_worker(child.role)) continue;
+      if (more = bytes > kMaxListBytes; more) break;
+      json::array argv;
+      for (const std::string& word : child.argv) argv.emplace_back(word);
+      json::object each{{"role", child.role}, {"pid", child.pid}, {"argv", std::move(argv)}};
+      bytes += json::serialize(each).size();
+      workers.push_back(std::move(each));
+    }
+    return json::object{{"workers", std::move(workers)}, {"more", more}};
   }
 
   Outcome<json::object> list() {

@@ -75,6 +75,12 @@ struct Settings {
   bool operator==(const Settings& other) const;
 };
 
+/// Why a worker that says `hello` cannot be taken for a slot with these settings; empty: it can.
+std::string misfit(const shm::WorkerHello& hello, const Settings& wanted);
+
+/// A number for one life of a node: no other has it.
+std::string random_origin();
+
 /// One slot: the same model in the same environment, in one process after another.
 struct Worker : Settings {
   Worker(asio::io_context& io, Settings settings)
@@ -91,6 +97,10 @@ struct Worker : Settings {
   bool outgrown = false;     // of draining: because it uses more memory than it may; started again afterwards
   bool told_to_end = false;  // of draining
   Instant told_at{};
+
+  bool awaiting = false;    // no process was ordered: one of the earlier node may come
+  int awaited = 0;          // of awaiting: just that one; 0: any that fits
+  bool reattached = false;  // the present process was started by an earlier node
 
   WorkerId id{};  // of the present process
   Life life = Life::gone;
@@ -184,6 +194,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::vector<std::unique_ptr<Worker>> workers_;  // by slot; changed by follow.cpp only, never while it is walked
   std::function<void()> changed_;
   WorkerPool::Ended ended_;
+  WorkerPool::CameBack came_back_;
 
  private:
   // follow.cpp
@@ -203,6 +214,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void give_arenas_back();
 
   // lives.cpp
+  bool new_life(Worker& worker);
   void start(Worker& worker);
   Launcher::Order order_for(const Worker& worker) const;
   void launched(Worker& worker, Outcome<int> pid);
@@ -221,6 +233,28 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void refuse(const shm::Fd& socket, std::string reason) const;
   void watch_socket(Worker& worker);
   void say_goodbye(const Worker& worker, std::string reason) const;
+
+  // reattaching.cpp
+  struct Earlier {
+    explicit Earlier(asio::io_context& io) : process(io) {}
+    int pid = 0;
+    std::uint32_t place = 0;
+    std::vector<std::string> argv;
+    std::uint32_t slot = 0;                  // kept for it; 0: none
+    asio::posix::stream_descriptor process;  // the pidfd
+  };
+  void open_window();
+  void begin(Worker& worker);
+  Worker* keeper_of(const Earlier& earlier) const;
+  bool keep_for(Worker& worker, Earlier& earlier);
+  void earlier_listed(Outcome<std::vector<Launcher::Running>> running);
+  bool watch_earlier(Earlier& earlier);
+  void earlier_ended(int pid);
+  void settle_window();
+  void close_window();
+  void end_earlier();
+  void came_back(shm::Fd socket, int pid, const shm::WorkerHello& hello);
+  void take_back(Worker& worker, shm::Fd socket, int pid, const shm::WorkerHello& hello);
 
   // watching.cpp
   void tick_later();
@@ -272,6 +306,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
   asio::steady_timer ticker_;
   Instant ticked_at_{};
   asio::steady_timer stop_limit_;
+  const std::string origin_ = random_origin();  // told to each worker, and by it to whatever node it meets
+  asio::steady_timer window_;                   // while it runs, workers of the earlier node may come
+  bool window_open_ = false;
+  bool earlier_known_ = false;  // the launcher has said which there are
+  std::vector<std::unique_ptr<Earlier>> earlier_;
   std::function<void()> stopped_;
   struct Orphan {
     shm::ArenaId id{};

@@ -87,6 +87,7 @@ struct WorkerView {
   double mean_batch = 0;                 // of what it has answered so far; 0: nothing yet
   microseconds step_p95{0};              // over the last 10 s
   std::uint32_t restarts = 0;            // of this slot
+  bool reattached = false;               // an earlier node had started its process
   std::uint64_t memory_bytes = 0;        // of its own, without what it shares; as of the last look
   std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
@@ -120,6 +121,16 @@ class Launcher {
   /// No launch is wanted any more: those that were not begun are called back with `cancelled` soon. One that was begun
   /// may still bring its pid.
   virtual void cancel_all() = 0;
+
+  /// A worker process that runs, whoever asked for it.
+  struct Running {
+    int pid = 0;
+    std::string role;
+    std::vector<std::string> argv;
+  };
+  /// Which there are; asked once, before the first launch. Calls back on the pool's strand, at once or within `within`.
+  /// Errors: any, when that cannot be known. A launcher whose processes never outlive their node has none to tell of.
+  virtual void list(milliseconds within, std::function<void(Outcome<std::vector<Running>>)> listed);
 };
 
 class WorkerPool {
@@ -212,6 +223,14 @@ class WorkerPool {
     std::uint64_t cancelled = 0;  // ran a call that nobody waited for any more
   };
   Ended ended() const;
+
+  /// Workers that an earlier node had started.
+  struct CameBack {
+    std::uint64_t taken = 0;    // serve this node, with the model that they had loaded
+    std::uint64_t refused = 0;  // told to end: what they hold is not wanted as it is
+    std::uint64_t late = 0;     // did not come in time
+  };
+  CameBack came_back() const;
 
  private:
   struct State;

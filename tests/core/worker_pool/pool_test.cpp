@@ -160,8 +160,13 @@ TEST_F(PoolFixture, GivesEachWorkerItsCommandLineAndThreads) {
                                              "--slot",
                                              "1",
                                              "--threads",
-                                             "3"};
-  EXPECT_EQ(order.argv, expected);
+                                             "3",
+                                             "--origin"};
+  ASSERT_EQ(order.argv.size(), expected.size() + 3);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), order.argv.begin()));
+  EXPECT_EQ(order.argv[expected.size()].size(), 16U);  // a number of this node's life
+  EXPECT_EQ(order.argv[expected.size() + 1], "--reattach-ms");
+  EXPECT_EQ(order.argv[expected.size() + 2], "5000");
   EXPECT_EQ(order.role, "worker-1");
   EXPECT_NE(std::find(order.env.begin(), order.env.end(), "OMP_NUM_THREADS=3"), order.env.end());
 }

@@ -13,18 +13,22 @@
 //                 exits at once never_attach · lie:HOW (see liar.hpp) · mute: works, but gives no sign of life · deaf:
 //                 the other way round, after its first answer · grow: each call takes 24 MiB for good · swell: a call
 //                 takes memory and does not end
+//   --digest HEX  of the record it says it loaded
+//   --stay MS     dials again for so long when its node has gone (default 0: it ends)
 //   --seed N      for lie:random
 //   --pin CPU     runs there only
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -112,6 +116,17 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
   if (!sent) endpoint.fail(call, sent.error(), Clock::now() - began);
   if (pace == test_support::kAnswered) wait_at_gate(folder);
 }
+
+/// Again and again for `stay`, as worker_shim does.
+Outcome<std::unique_ptr<shm::WorkerEndpoint>> attach(const std::string& node, const shm::WorkerHello& hello,
+                                                     milliseconds stay) {
+  const Instant until = Clock::now() + stay;
+  for (;;) {
+    auto attached = shm::WorkerEndpoint::attach(node, hello);
+    if (attached || attached.error().code == Errc::not_allowed || Clock::now() >= until) return attached;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -131,6 +146,13 @@ int main(int argc, char** argv) {
   hello.shim = "echo_worker";
   hello.pid = ::getpid();
   hello.slot = static_cast<std::uint32_t>(std::atoi(options["--slot"].c_str()));
+  hello.digest = options["--digest"];
+  hello.folder = options["--model"];
+  hello.env = options["--env"];
+  hello.python = options["--python"];
+  hello.devices = options["--devices"];
+  hello.threads = static_cast<std::uint32_t>(std::atoi(options["--threads"].c_str()));
+  hello.origin = options["--origin"];
   if (what == "exit") return 3;
   if (what == "never_attach") {
     for (;;) ::pause();
@@ -143,23 +165,32 @@ int main(int argc, char** argv) {
     return echo::lie(options["--node"], hello, what.substr(4),
                      static_cast<unsigned>(std::atoi(options["--seed"].c_str())));
   }
-  auto attached = shm::WorkerEndpoint::attach(options["--node"], hello);
-  if (!attached) {
-    std::fprintf(stderr, "echo_worker: %s\n", describe(attached.error()).c_str());
-    return 1;
-  }
-  shm::WorkerEndpoint& endpoint = *attached.value();
-  if (what != "mute") {
-    std::thread([&endpoint] {
-      for (;; std::this_thread::sleep_for(shm::WorkerEndpoint::kBeatEvery)) endpoint.beat();
-    }).detach();
-  }
-  if (what == "stream") ::_exit(echo::stream(endpoint));
-  for (;;) {
-    auto calls = endpoint.next(8, milliseconds(60000));
-    // Not main()'s end: the other thread uses the endpoint.
-    if (!calls) ::_exit(calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1);
-    for (shm::Call& call : calls.value()) serve(endpoint, call, what, options["--model"]);
-    while (what == "deaf" && !calls.value().empty()) ::pause();
+  const milliseconds stay(std::atoi(options["--stay"].c_str()));
+  for (;; ++hello.attached) {
+    auto attached = attach(options["--node"], hello, stay);
+    if (!attached) {
+      std::fprintf(stderr, "echo_worker: %s\n", describe(attached.error()).c_str());
+      ::_exit(1);
+    }
+    shm::WorkerEndpoint& endpoint = *attached.value();
+    std::atomic<bool> over{false};
+    std::thread beats([&endpoint, &over, mute = what == "mute"] {
+      for (; !over; std::this_thread::sleep_for(shm::WorkerEndpoint::kBeatEvery)) {
+        if (!mute) endpoint.beat();
+      }
+    });
+    if (what == "stream") ::_exit(echo::stream(endpoint));
+    for (;;) {
+      auto calls = endpoint.next(8, milliseconds(60000));
+      if (!calls && (calls.error().code != Errc::closed || stay.count() == 0)) {
+        // Not main()'s end: the other thread uses the endpoint.
+        ::_exit(calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1);
+      }
+      if (!calls) break;
+      for (shm::Call& call : calls.value()) serve(endpoint, call, what, options["--model"]);
+      while (what == "deaf" && !calls.value().empty()) ::pause();
+    }
+    over = true;
+    beats.join();
   }
 }

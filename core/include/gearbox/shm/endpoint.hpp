@@ -19,6 +19,12 @@
 
 namespace gearbox::shm {
 
+/// A call as its node numbered it.
+struct CallKey {
+  std::uint64_t request = 0;
+  std::uint32_t attempt = 0;
+};
+
 /// What a worker says of itself when it attaches; sent as JSON over the SOCK_SEQPACKET socket, together with nothing.
 struct WorkerHello {
   std::string model, version, digest;  // of the record it loaded
@@ -26,7 +32,17 @@ struct WorkerHello {
   std::uint32_t layout_version = kLayoutVersion;
   int pid = 0;
   std::uint32_t slot = 0;  // given by whoever started it (--slot); 0: none
+  // What it was started with. A node that did not start it takes it only where all of this is wanted.
+  std::string folder{}, env{}, python{}, devices{};
+  std::string visible{};       // CUDA_VISIBLE_DEVICES as it found it
+  std::uint32_t threads = 0;   // what the numeric libraries were told
+  std::string origin{};        // the life of a node that had it started (--origin)
+  std::uint32_t attached = 0;  // how many nodes it has served before this one
+  /// Calls of its last node that nobody can be answered any more. For people: the next node gave them other numbers,
+  /// and takes no answer to a call that it did not hand out.
+  std::vector<CallKey> unfinished{};
 };
+inline constexpr std::size_t kMaxUnfinished = 64;  // told of in a hello
 
 /// One input tensor: a read-only view into mapped memory, valid until the call is answered.
 struct InputTensor {
@@ -100,6 +116,10 @@ class WorkerEndpoint {
 
   /// While `keep`, memory of arenas that the node takes back stays mapped: the model holds views of earlier calls.
   void keep_gone_arenas(bool keep);
+
+  /// Closes socket, ring and doorbells, but leaves the arenas mapped: for a model that looks at them still. Nothing but
+  /// the end may follow.
+  void hang_up();
 
   /// A sign of life for the node, which takes a worker that gives none for frozen: from a thread that nothing of the
   /// worker's own work can hold up, every kBeatEvery, from attach() on. Any thread.
