@@ -92,6 +92,14 @@ class Supervision(unittest.TestCase):
         answers, _ = self.send("")
         self.assertTrue(answers[0]["ok"], answers)
 
+    def test_the_end_of_a_worker_is_told_with_its_signal(self):
+        self.start(workers=1)
+        os.kill(self.all_ready(1)[0], signal.SIGSEGV)
+        self.all_ready(1)
+        ended = "its process ended: killed by signal 11 (SIGSEGV)"
+        self.assertEqual(wait_until("its reason", lambda: self.workers()[0]["reason"], 10), ended)
+        self.assertIn("ended: killed by signal 11 (SIGSEGV)", self.cluster.log())
+
     def test_a_quarantined_request_is_listed_shown_and_released(self):
         self.start(workers=1)
         self.assertIn("nothing is in quarantine", self.cluster.run("quarantine", "list").stdout)
@@ -102,7 +110,7 @@ class Supervision(unittest.TestCase):
                          [("echo", "echo", "1", "anna", 2)])
         name = held[0]["request"][:8]
         shown = self.cluster.run("quarantine", "show", name).stdout
-        self.assertEqual(shown.count("its process ended") + shown.count("it closed its attachment"), 2, shown)
+        self.assertEqual(shown.count("its process ended: exit code 3"), 2, shown)
         self.assertNotEqual(self.cluster.run("quarantine", "show", "ffff0000", ok=False).returncode, 0)
         self.assertIn("may be sent again", self.cluster.run("quarantine", "release", name).stdout)
         self.assertEqual(json.loads(self.cluster.run("quarantine", "list", "--json").stdout), [])
