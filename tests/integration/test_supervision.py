@@ -84,6 +84,9 @@ class Supervision(unittest.TestCase):
     def test_a_leaking_model_is_replaced_without_losing_a_request(self):
         self.start(more="memory_limit_mb = 250\n")
         before = self.all_ready()
+        said = [line for line in self.cluster.log().splitlines() if "memory limits: " in line]
+        self.assertEqual(len(said), 1, "once for both workers")
+        self.assertRegex(said[0], "each worker with one has a cgroup of its own|resident memory is watched, for no cgroup can be made: .")
         answers, _ = self.send(*["leak 40"] * 16)
         self.assertTrue(all(answer["ok"] for answer in answers), answers)
         ended = wait_until("a large worker's end", lambda: self.node()["workers_ended"]["over_memory_limit"], 10)
