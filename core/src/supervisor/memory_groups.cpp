@@ -56,6 +56,14 @@ bool has_word(const fs::path& file, std::string_view wanted) {
   return false;
 }
 
+/// The path of `group` from the one that the mount shows as its top: a container's groups may have their names of
+/// outside. Empty: it lies elsewhere.
+std::string seen_through(const std::string& top, const std::string& group) {
+  if (top == "/") return group;
+  if (group == top) return "/";
+  return group.starts_with(top + "/") ? group.substr(top.size()) : std::string();
+}
+
 std::vector<int> processes_in(const fs::path& group) {
   std::vector<int> pids;
   std::ifstream in(group / "cgroup.procs");
@@ -67,6 +75,7 @@ std::vector<int> processes_in(const fs::path& group) {
 
 Outcome<GroupPlace> own_group(const fs::path& proc) {
   GroupPlace place;
+  std::string shown;  // the group that the mount shows as its top
   std::istringstream mounts(read_all(proc / "mountinfo"));
   for (std::string line; place.root.empty() && std::getline(mounts, line);) {
     // "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS ... - TYPE SOURCE OPTIONS"
@@ -74,13 +83,14 @@ Outcome<GroupPlace> own_group(const fs::path& proc) {
     if (dash == std::string::npos || !line.substr(dash + 3).starts_with("cgroup2 ")) continue;
     std::istringstream words(line);
     std::string word;
-    for (int i = 0; i < 5; ++i) words >> word;
+    for (int i = 0; i < 3; ++i) words >> word;
+    words >> shown >> word;
     place.root = word;
   }
   if (place.root.empty()) return Error{Errc::not_found, "cgroup v2 is not mounted here"};
   std::istringstream groups(read_all(proc / "cgroup"));
   for (std::string line; std::getline(groups, line);) {
-    if (line.starts_with("0::/")) place.path = line.substr(3);
+    if (line.starts_with("0::/")) place.path = seen_through(shown, line.substr(3));
   }
   // "/../x": it lies outside of what this container can see.
   if (place.path.empty() || place.path.find("..") != std::string::npos) {

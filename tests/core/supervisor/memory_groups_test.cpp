@@ -160,6 +160,22 @@ TEST(OwnGroup, IsReadFromTheMountsAndTheGroupsOfTheProcess) {
   EXPECT_EQ(place.value().path, "/system.slice/gearbox.service");
 }
 
+TEST(OwnGroup, IsFoundInAContainerWhoseGroupsHaveTheirNamesOfOutside) {
+  Scratch scratch;
+  const fs::path proc = scratch.path("proc");
+  fs::create_directories(proc);
+  Scratch::write(proc / "mountinfo", "30 22 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  const auto path_of = [&](const char* group) {
+    Scratch::write(proc / "cgroup", std::string("0::") + group + "\n", false);
+    const auto place = own_group(proc);
+    return place ? place.value().path : "not there";
+  };
+  EXPECT_EQ(path_of("/docker/abc"), "/");
+  EXPECT_EQ(path_of("/docker/abc/x"), "/x");
+  EXPECT_EQ(path_of("/docker/abcd"), "not there");
+  EXPECT_EQ(path_of("/"), "not there");
+}
+
 TEST(OwnGroup, IsNotThereWithoutCgroupV2OrOutsideOfWhatAContainerSees) {
   Scratch scratch;
   const fs::path proc = scratch.path("proc");
