@@ -144,6 +144,41 @@ class Streams(unittest.TestCase):
         self.assertLess(call["first_part_us"], facts["times"]["total_us"])
         self.assertIn(f"{len(parts)} parts, the first after", self.site.run("explain", report["request"]).stdout)
 
+    def submit(self, prompt, *more):
+        """broker submit, on the node's own host: the file is the prompt as it is."""
+        file = self.site.scratch / f"{prompt.replace(' ', '_')}.txt"
+        file.write_text(prompt)
+        return self.site.run("submit", "--task", "story", "--tensor", "prompt", file, *more, ok=False)
+
+    def test_the_brokers_own_command_prints_parts_too(self):
+        done = self.submit("words=500", "--stream")
+        self.assertEqual((done.returncode, done.stdout), (0, story(500) + "\n"), done.stderr)
+        done = self.submit("words=300", "--stream", "--json")
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        parts, report = lines[:-1], lines[-1]
+        self.assertGreater(len(parts), 100)
+        self.assertEqual([part["part"] for part in parts], list(range(len(parts))))
+        self.assertEqual(bytes(byte for part in parts for byte in part["tensors"][0]["values"]).decode(), story(300))
+        self.assertEqual((report["ok"], report["parts"], report["tensors"]), (True, len(parts), []))
+        self.assertEqual({part["request"] for part in parts}, {report["request"]})
+        whole = json.loads(self.submit("words=300", "--json").stdout)
+        self.assertEqual(whole[0]["tensors"][0]["bytes"], len(story(300).encode()))
+
+    def test_the_brokers_own_command_prints_them_as_they_come(self):
+        file = self.site.scratch / "slow.txt"
+        file.write_text("words=100000 pause_ms=5")
+        words = [self.site.broker, "submit", "--state", self.site.state, "--task", "story", "--tensor", "prompt", file, "--stream"]
+        sender = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        try:
+            self.assertEqual(sender.stdout.read(1), story(1).encode()[:1])
+            os.kill(self.worker()["pid"], signal.SIGKILL)
+            _, err = sender.communicate(timeout=60)
+        finally:
+            sender.kill()
+        self.assertEqual(sender.returncode, 1)
+        self.assertIn(b"stream_broken", err)
+        wait_until("another worker", lambda: self.worker()["state"] == "ready", 30)
+
     def test_who_takes_no_parts_gets_the_whole(self):
         code, out, err = self.finish(self.send("words=500", "--json"))
         self.assertEqual(code, 0, err)

@@ -84,6 +84,9 @@ class Supervision(unittest.TestCase):
     def test_a_leaking_model_is_replaced_without_losing_a_request(self):
         self.start(more="memory_limit_mb = 250\n")
         before = self.all_ready()
+        said = [line for line in self.cluster.log().splitlines() if "memory limits: " in line]
+        self.assertEqual(len(said), 1, "once for both workers")
+        self.assertRegex(said[0], "each worker with one has a cgroup of its own|resident memory is watched, for no cgroup can be made: .")
         answers, _ = self.send(*["leak 40"] * 16)
         self.assertTrue(all(answer["ok"] for answer in answers), answers)
         ended = wait_until("a large worker's end", lambda: self.node()["workers_ended"]["over_memory_limit"], 10)
@@ -91,6 +94,14 @@ class Supervision(unittest.TestCase):
         wait_until("others", lambda: set(self.all_ready()) != set(before), 30)
         answers, _ = self.send("")
         self.assertTrue(answers[0]["ok"], answers)
+
+    def test_the_end_of_a_worker_is_told_with_its_signal(self):
+        self.start(workers=1)
+        os.kill(self.all_ready(1)[0], signal.SIGSEGV)
+        self.all_ready(1)
+        ended = "its process ended: killed by signal 11 (SIGSEGV)"
+        self.assertEqual(wait_until("its reason", lambda: self.workers()[0]["reason"], 10), ended)
+        self.assertIn("ended: killed by signal 11 (SIGSEGV)", self.cluster.log())
 
     def test_a_quarantined_request_is_listed_shown_and_released(self):
         self.start(workers=1)
@@ -102,7 +113,7 @@ class Supervision(unittest.TestCase):
                          [("echo", "echo", "1", "anna", 2)])
         name = held[0]["request"][:8]
         shown = self.cluster.run("quarantine", "show", name).stdout
-        self.assertEqual(shown.count("its process ended") + shown.count("it closed its attachment"), 2, shown)
+        self.assertEqual(shown.count("its process ended: exit code 3"), 2, shown)
         self.assertNotEqual(self.cluster.run("quarantine", "show", "ffff0000", ok=False).returncode, 0)
         self.assertIn("may be sent again", self.cluster.run("quarantine", "release", name).stdout)
         self.assertEqual(json.loads(self.cluster.run("quarantine", "list", "--json").stdout), [])

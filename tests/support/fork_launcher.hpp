@@ -12,6 +12,7 @@
 #include <csignal>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker_pool/worker_pool.hpp"
@@ -66,6 +67,18 @@ class ForkLauncher final : public worker_pool::Launcher {
     }
     boost::asio::post(io_, [listed = std::move(listed), all = std::move(all)] { listed(all); });
   }
+  /// As the supervisor tells it.
+  void how_ended(int pid, std::function<void(End)> told) override {
+    reap();
+    End end;
+    if (const auto at = statuses_.find(pid); at != statuses_.end()) {
+      const int status = at->second;
+      end.how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
+                                  : "killed by signal " + std::to_string(WTERMSIG(status));
+    }
+    boost::asio::post(io_, [told = std::move(told), end] { told(end); });
+  }
+  void limit(int pid, std::uint64_t memory_limit) override { limits.emplace_back(pid, memory_limit); }
   void cancel_all() override {}  // each launch is answered at once
   void stop(int pid, milliseconds) override { ::kill(pid, SIGTERM); }
 
@@ -77,15 +90,22 @@ class ForkLauncher final : public worker_pool::Launcher {
   void set_more(std::vector<std::string> more) { more_ = std::move(more); }
 
   std::vector<Order> orders;
+  std::vector<std::pair<int, std::uint64_t>> limits;  // that were changed while the process ran: pid and bytes
 
  private:
   void reap() {
-    std::erase_if(children_, [](int pid) { return ::waitpid(pid, nullptr, WNOHANG) == pid; });
+    std::erase_if(children_, [&](int pid) {
+      int status = 0;
+      if (::waitpid(pid, &status, WNOHANG) != pid) return false;
+      statuses_[pid] = status;
+      return true;
+    });
   }
 
   boost::asio::io_context& io_;
   std::vector<std::string> more_;
   std::vector<int> children_;
+  std::map<int, int> statuses_;   // of ended ones
   std::map<int, Order> started_;  // as it was ordered; of ended ones too
 };
 

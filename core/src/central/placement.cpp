@@ -38,13 +38,11 @@ Share share_of(const wire::NodeReport& report, std::string_view model) {
   return share;
 }
 
-/// `offered`: devices that were sent there since its last report.
-plugin::CandidateView view_of(const NodeState& node, const wire::TaskReport& task, std::uint32_t offered) {
+/// As its last report tells.
+plugin::CandidateView view_of(const NodeState& node, const wire::TaskReport& task) {
   plugin::CandidateView view{};
   view.id = node.id;
-  view.queued = node.report.queued > std::numeric_limits<std::uint32_t>::max() - offered
-                    ? std::numeric_limits<std::uint32_t>::max()
-                    : node.report.queued + offered;
+  view.queued = node.report.queued;
   view.running = node.report.running;
   std::uint32_t scarcest = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t p95_us = 0;
@@ -55,6 +53,13 @@ plugin::CandidateView view_of(const NodeState& node, const wire::TaskReport& tas
   }
   view.capacity = task.models.empty() ? 1 : std::max(1U, scarcest);
   view.step_p95 = std::chrono::microseconds(static_cast<std::int64_t>(p95_us));
+  return view;
+}
+
+/// `offered`: devices that were sent there since that report.
+plugin::CandidateView with_offered(plugin::CandidateView view, std::uint32_t offered) {
+  constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+  view.queued = view.queued > kMost - offered ? kMost : view.queued + offered;
   return view;
 }
 
@@ -72,8 +77,8 @@ std::string obstacle(const Registry& registry, const NodeState& node, const wire
   return name + "not ready";
 }
 
-NodeSeen seen_of(const NodeState& node, const wire::TaskReport& task, Instant now) {
-  const plugin::CandidateView view = view_of(node, task, 0);
+/// `view`: as reported.
+NodeSeen seen_of(const NodeState& node, const plugin::CandidateView& view, Instant now) {
   NodeSeen seen;
   seen.node = node.name;
   seen.queued = view.queued;
@@ -182,13 +187,14 @@ Outcome<const NodeState*> Placement::choose(Registry& registry, std::string_view
   std::vector<plugin::CandidateView> candidates;
   std::vector<plugin::CandidateView> as_reported;
   for (const auto& [node, entry] : knowing) {
-    NodeSeen seen = seen_of(*node, *entry, now);
+    const plugin::CandidateView view = view_of(*node, *entry);
+    NodeSeen seen = seen_of(*node, view, now);
     const bool able = entry->ready && registry.alive(*node, now) && !node->report.draining;
     if (!able) seen.obstacle = obstacle(registry, *node, *entry, now).substr(node->name.size() + 2);
     note.see(std::move(seen));
     if (!able) continue;
-    candidates.push_back(view_of(*node, *entry, node->offered));
-    as_reported.push_back(view_of(*node, *entry, 0));
+    candidates.push_back(with_offered(view, node->offered));
+    as_reported.push_back(view);
   }
   if (candidates.empty()) {
     std::string detail =
@@ -215,7 +221,9 @@ Outcome<const NodeState*> Placement::choose(Registry& registry, std::string_view
   const plugin::CandidateId chosen = picked.value();
   for (const auto& [node, entry] : knowing) {
     if (node->id != chosen) continue;
-    note.choose(seen_of(*node, *entry, now));
+    const auto view = std::lower_bound(as_reported.begin(), as_reported.end(), chosen,
+                                       [](const auto& one, plugin::CandidateId id) { return one.id < id; });
+    note.choose(seen_of(*node, *view, now));
     registry.offered(chosen);
     return node;
   }

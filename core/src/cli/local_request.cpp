@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "gearbox/link/keys.hpp"
@@ -29,6 +30,8 @@ struct Conversation {
   link::UploadSender sender;
   RequestId request;
   Instant deadline;
+  OnPart on_part;
+  PartReader parts{};
 
   milliseconds left() const {
     return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
@@ -102,6 +105,18 @@ asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
   co_return done();
 }
 
+/// Hands a whole part on and says that it was taken.
+asio::awaitable<Outcome<void>> receive_part(std::shared_ptr<Conversation> talk, wire::Frame frame) {
+  Outcome<std::optional<LocalPart>> part = talk->parts.take(frame);
+  if (!part) co_return part.error();
+  if (!part.value()) co_return done();
+  if (talk->on_part) talk->on_part(talk->request, *part.value());
+  wire::FrameHeader taken = talk->header(FrameType::part_ack);
+  taken.part = talk->parts.count();
+  Outcome<void> sent = co_await FrameStream::write_frame(talk->stream, taken, std::string(), ByteView(), talk->left());
+  co_return sent;
+}
+
 asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk) {
   LocalAnswer answer;
   answer.request = talk->request;
@@ -111,6 +126,11 @@ asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk
     if (!frame) co_return frame.error();
     const wire::FrameHeader& header = frame.value().header;
     if (header.request != talk->request) continue;
+    if (header.type == FrameType::result_part) {
+      Outcome<void> taken = co_await receive_part(talk, std::move(frame).value());
+      if (!taken) co_return taken.error();
+      continue;
+    }
     if (header.type == FrameType::result) {
       Outcome<wire::ResultMessage> result = wire::parse<wire::ResultMessage>(frame.value().json);
       if (!result) co_return result.error();
@@ -152,7 +172,7 @@ asio::awaitable<void> converse(std::shared_ptr<Conversation> talk, std::shared_p
 }  // namespace
 
 Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const LocalWork& work,
-                                       std::vector<LocalInput> inputs, milliseconds within) {
+                                       std::vector<LocalInput> inputs, milliseconds within, OnPart on_part) {
   asio::io_context io(1);
   Outcome<std::shared_ptr<FrameStream>> stream = serving::dial_control(io.get_executor(), node_socket);
   if (!stream) return Error{Errc::unreachable, "no node runs here (" + stream.error().detail + ")"};
@@ -160,6 +180,7 @@ Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket,
   submit.task = work.task;
   submit.steps = work.own.steps;
   submit.result = work.own.result;
+  submit.stream = on_part != nullptr;
   std::vector<link::UploadSender::Input> uploads;
   for (LocalInput& input : inputs) {
     wire::InputSpec spec;
@@ -175,9 +196,9 @@ Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket,
   }
   link::UploadSender sender(std::move(uploads));
   submit.digest = sender.digest();
-  auto talk =
-      std::make_shared<Conversation>(Conversation{std::move(stream).value(), std::move(submit), std::move(sender),
-                                                  link::random_request_id(), after(Clock::now(), within)});
+  auto talk = std::make_shared<Conversation>(Conversation{std::move(stream).value(), std::move(submit),
+                                                          std::move(sender), link::random_request_id(),
+                                                          after(Clock::now(), within), std::move(on_part)});
   auto result = std::make_shared<Outcome<LocalAnswer>>(Error{Errc::timeout, "no answer in time"});
   asio::co_spawn(io, converse(talk, result), asio::detached);
   io.run_for(within + milliseconds(1000));

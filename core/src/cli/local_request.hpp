@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "cli/local_parts.hpp"
 #include "gearbox/base/bytes.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/ids.hpp"
@@ -25,7 +27,7 @@ struct LocalInput {
 struct LocalAnswer {
   RequestId request;
   wire::ResultMessage result;
-  Bytes payload;  // the tensors' bytes, one after the other
+  Bytes payload;  // the tensors' bytes, one after the other; without what came in parts
 };
 
 /// A task by its name, or own steps: then the name is empty.
@@ -34,9 +36,12 @@ struct LocalWork {
   steps::StepList own;
 };
 
-/// Blocks until the answer is there, at most `within`. Errors: what the node answered; unreachable (no node runs);
-/// timeout.
+/// Called for each part of a streamed answer, before the answer; the model waits for it. Empty: one answer at the end.
+using OnPart = std::function<void(const RequestId&, const LocalPart&)>;
+
+/// Blocks until the answer is there, at most `within`. Errors: what the node answered, also after parts; unreachable
+/// (no node runs); timeout.
 Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const LocalWork& work,
-                                       std::vector<LocalInput> inputs, milliseconds within);
+                                       std::vector<LocalInput> inputs, milliseconds within, OnPart on_part = {});
 
 }  // namespace gearbox::cli

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <optional>
 
+#include "cli/answer_text.hpp"
 #include "cli/json_facts.hpp"
 #include "cli/local_request.hpp"
 #include "gearbox/base/text.hpp"
@@ -26,6 +26,7 @@ struct SubmitOptions {
   std::string tensor = "image";
   std::vector<std::string> files;
   unsigned timeout_ms = 60000;
+  bool stream = false;
 };
 
 Outcome<Bytes> read_whole(const std::string& path, std::uint64_t limit) {
@@ -42,26 +43,6 @@ Outcome<Bytes> read_whole(const std::string& path, std::uint64_t limit) {
   return bytes;
 }
 
-/// The elements of a BYTES tensor; nothing when the lengths do not fit.
-std::optional<std::vector<std::string_view>> elements(ByteView bytes) {
-  std::vector<std::string_view> out;
-  while (!bytes.empty()) {
-    if (bytes.size() < 4) return std::nullopt;
-    const auto length = load_le<std::uint32_t>(bytes.data());
-    bytes = bytes.subspan(4);
-    if (length > bytes.size()) return std::nullopt;
-    out.push_back(text_of(bytes.first(length)));
-    bytes = bytes.subspan(length);
-  }
-  return out;
-}
-
-std::string shape_text(const wire::TensorSpec& spec) {
-  std::string out = "[";
-  for (const std::int64_t size : spec.shape) out += (out.size() > 1 ? "," : "") + std::to_string(size);
-  return out + "]";
-}
-
 json::object timing_json(const wire::Timing& timing) {
   json::array steps;
   for (const wire::StepTiming& step : timing.steps) {
@@ -76,59 +57,92 @@ json::object timing_json(const wire::Timing& timing) {
                       {"steps", std::move(steps)}};
 }
 
-json::object answer_json(const std::string& file, const LocalAnswer& answer) {
-  json::array tensors;
-  ByteView rest(answer.payload);
-  for (const wire::TensorSpec& spec : answer.result.tensors) {
-    const ByteView bytes = rest.first(std::min<std::size_t>(spec.bytes, rest.size()));
-    rest = rest.subspan(bytes.size());
-    json::array shape(spec.shape.begin(), spec.shape.end());
-    json::object each{{"name", spec.name},
-                      {"dtype", std::string(wire::name_of(spec.dtype))},
-                      {"shape", std::move(shape)},
-                      {"bytes", spec.bytes}};
-    const auto words = spec.dtype == wire::DType::bytes ? elements(bytes) : std::nullopt;
-    if (words) {
-      json::array values;
-      for (const std::string_view word : *words) {
-        values.emplace_back(is_utf8(word) ? std::string(word) : escaped(word, word.size() * 4));
-      }
-      each["values"] = std::move(values);
-    }
-    tensors.push_back(std::move(each));
-  }
-  return json::object{{"file", file},
-                      {"ok", true},
-                      {"request", to_text(answer.request)},
-                      {"tensors", std::move(tensors)},
-                      {"timing", timing_json(answer.result.timing)}};
+json::object answer_json(const std::string& file, const LocalAnswer& answer, std::uint32_t parts) {
+  json::object out{{"file", file},
+                   {"ok", true},
+                   {"request", to_text(answer.request)},
+                   {"tensors", tensors_json(answer.result.tensors, answer.payload, false)},
+                   {"timing", timing_json(answer.result.timing)}};
+  if (parts > 0) out["parts"] = parts;
+  return out;
 }
 
-void print_answer(const LocalAnswer& answer) {
-  ByteView rest(answer.payload);
-  for (const wire::TensorSpec& spec : answer.result.tensors) {
-    const ByteView bytes = rest.first(std::min<std::size_t>(spec.bytes, rest.size()));
-    rest = rest.subspan(bytes.size());
-    const auto words = spec.dtype == wire::DType::bytes ? elements(bytes) : std::nullopt;
-    if (words) {
-      for (const std::string_view word : *words) std::printf("%s\n", escaped(word, 4096).c_str());
+/// What comes of one file, as it comes.
+class Printer {
+ public:
+  Printer(const std::string& file, bool several, bool json) : file_(file), several_(several), json_(json) {}
+
+  void part(const RequestId& request, const LocalPart& part) {
+    ++parts_;
+    if (json_) {
+      const json::object line{{"file", file_},
+                              {"request", to_text(request)},
+                              {"part", part.number},
+                              {"tensors", tensors_json(part.tensors, part.payload, true)}};
+      print_json(line);
     } else {
-      std::printf("%s: %s %s\n", spec.name.c_str(), std::string(wire::name_of(spec.dtype)).c_str(),
-                  shape_text(spec).c_str());
+      if (part.number == 0) name_file();
+      std::fputs(text_.add(part.tensors, part.payload).c_str(), stdout);
     }
+    std::fflush(stdout);
   }
-}
+  void answer(const LocalAnswer& answer) {
+    if (parts_ == 0) name_file();
+    end_parts();
+    std::fputs(tensors_text(answer.result.tensors, answer.payload).c_str(), stdout);
+  }
+  /// No more parts come.
+  void end_parts() {
+    if (parts_ > 0 && !json_) std::fputs(text_.end().c_str(), stdout);
+    std::fflush(stdout);
+  }
+  std::uint32_t parts() const { return parts_; }
 
-void report_failure(CliContext& context, const std::string& file, const Error& error, json::array& all) {
+ private:
+  void name_file() const {
+    if (several_) std::printf("%s\n", file_.c_str());
+  }
+  const std::string& file_;
+  bool several_;
+  bool json_;
+  std::uint32_t parts_ = 0;
+  PartsText text_;
+};
+
+void report_failure(CliContext& context, const std::string& file, const Error& error, std::uint32_t parts,
+                    json::array& all) {
   context.exit_code = kFailed;
   if (context.json) {
     json::object reason{{"code", static_cast<unsigned>(error.code)},
                         {"name", std::string(name_of(error.code))},
                         {"detail", escaped(error.detail, 4096)}};
     json::object each{{"file", file}, {"ok", false}, {"error", std::move(reason)}};
+    if (parts > 0) each["parts"] = parts;
     all.push_back(std::move(each));
   } else {
     std::fprintf(stderr, "broker: %s: %s\n", file.c_str(), escaped(describe(error), 4096).c_str());
+  }
+}
+
+void submit_one(CliContext& context, const SubmitOptions& options, const std::filesystem::path& socket,
+                const LocalWork& work, const std::string& file, Bytes bytes, json::array& all) {
+  std::vector<LocalInput> inputs;
+  LocalInput input{options.tensor, std::move(bytes)};
+  inputs.push_back(std::move(input));
+  Printer printer(file, options.files.size() > 1, context.json);
+  OnPart on_part;
+  if (options.stream) {
+    on_part = [&](const RequestId& request, const LocalPart& part) { printer.part(request, part); };
+  }
+  const Outcome<LocalAnswer> answer =
+      run_local_request(socket, work, std::move(inputs), milliseconds(options.timeout_ms), std::move(on_part));
+  if (!answer) {
+    printer.end_parts();
+    report_failure(context, file, answer.error(), printer.parts(), all);
+  } else if (context.json) {
+    all.push_back(answer_json(file, answer.value(), printer.parts()));
+  } else {
+    printer.answer(answer.value());
   }
 }
 
@@ -148,24 +162,15 @@ void run_submit(CliContext& context, const SubmitOptions& options) {
   for (const std::string& file : options.files) {
     Outcome<Bytes> bytes = read_whole(file, kMaxResultBytes);
     if (!bytes) {
-      report_failure(context, file, bytes.error(), all);
-      continue;
-    }
-    std::vector<LocalInput> inputs;
-    LocalInput input{options.tensor, std::move(bytes).value()};
-    inputs.push_back(std::move(input));
-    const Outcome<LocalAnswer> answer =
-        run_local_request(state.value().node_socket(), work, std::move(inputs), milliseconds(options.timeout_ms));
-    if (!answer) {
-      report_failure(context, file, answer.error(), all);
-    } else if (context.json) {
-      all.push_back(answer_json(file, answer.value()));
+      report_failure(context, file, bytes.error(), 0, all);
     } else {
-      if (options.files.size() > 1) std::printf("%s\n", file.c_str());
-      print_answer(answer.value());
+      submit_one(context, options, state.value().node_socket(), work, file, std::move(bytes).value(), all);
     }
+    if (!options.stream || !context.json) continue;
+    for (const json::value& line : all) print_json(line);  // each as soon as it is there
+    all.clear();
   }
-  if (context.json) print_json(all);
+  if (context.json && !options.stream) print_json(all);
 }
 
 }  // namespace
@@ -188,6 +193,7 @@ void add_submit_command(CLI::App& app, CliContext& context) {
       ->type_name("MS")
       ->check(CLI::Range(1U, 86'400'000U))
       ->capture_default_str();
+  command->add_flag("--stream", options->stream, "print parts of an answer as they come, from models that stream");
   command->add_option("files", options->files, "files, one request each; they travel as they are")
       ->required()
       ->type_name("FILE");

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "gearbox/link/keys.hpp"
@@ -36,6 +37,9 @@ namespace {
 constexpr milliseconds kAnswerWait{10000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{2000};
+constexpr milliseconds kEndWait{250};  // for the word of how a process ended: its calls wait for it
+constexpr milliseconds kEndPause{10};  // the supervisor has not noticed yet
+constexpr milliseconds kLimitWait{1000};
 
 /// A wait's end is all that matters here: whoever cancels the timer has set `closed`.
 asio::awaitable<void> wait_on(asio::steady_timer& timer) {
@@ -82,6 +86,21 @@ Outcome<bool> workers_in(const std::string& answer, std::vector<worker_pool::Lau
   }
   const json::value* more = value.get_object().if_contains("more");
   return more != nullptr && more->is_bool() && more->get_bool() && !into.empty();
+}
+
+/// What one answer to "ended" tells; nothing: it runs still, as far as the supervisor knows.
+std::optional<worker_pool::Launcher::End> end_in(const std::string& answer) {
+  worker_pool::Launcher::End end;
+  boost::system::error_code bad;
+  const json::value value = json::parse(answer, bad);
+  if (bad || !value.is_object()) return end;
+  const json::object& object = value.get_object();
+  if (object.contains("running")) return std::nullopt;
+  const json::value* how = object.if_contains("how");
+  const json::value* outgrown = object.if_contains("outgrown");
+  if (how != nullptr && how->is_string()) end.how = how->get_string();
+  end.outgrown = outgrown != nullptr && outgrown->is_bool() && outgrown->get_bool();
+  return end;
 }
 
 }  // namespace
@@ -168,6 +187,33 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
     }
   }
 
+  static asio::awaitable<void> ask_end(std::shared_ptr<State> self, int pid, std::function<void(End)> told) {
+    const json::object command{{"command", "ended"}, {"pid", pid}};
+    const Instant until = after(Clock::now(), kEndWait);
+    asio::steady_timer pause(self->io);
+    std::optional<End> end;
+    while (!end && Clock::now() < until) {
+      std::string text = json::serialize(command);
+      Outcome<std::string> answer =
+          co_await serving::ask_control(self->io.get_executor(), self->socket, std::move(text), kEndWait);
+      if (self->closed) co_return;
+      end = answer ? end_in(answer.value()) : std::optional<End>(End{});
+      if (end) break;
+      pause.expires_after(kEndPause);
+      co_await wait_on(pause);
+      if (self->closed) co_return;
+    }
+    told(end.value_or(End{}));
+  }
+
+  static asio::awaitable<void> tell_limit(std::shared_ptr<State> self, int pid, std::uint64_t memory_limit) {
+    const json::object command{{"command", "limit"}, {"pid", pid}, {"memory_limit_bytes", memory_limit}};
+    std::string text = json::serialize(command);
+    // A supervisor that is away has no say: the pool looks at the worker's memory, too.
+    [[maybe_unused]] Outcome<std::string> answer =
+        co_await serving::ask_control(self->io.get_executor(), self->socket, std::move(text), kLimitWait);
+  }
+
   static asio::awaitable<void> stop_one(std::shared_ptr<State> self, int pid, milliseconds grace) {
     const json::object command{{"command", "stop"}, {"pid", pid}, {"grace_ms", grace.count()}};
     std::shared_ptr<asio::posix::stream_descriptor> held;
@@ -212,7 +258,8 @@ void SupervisorLauncher::launch(Order order, std::function<void(Outcome<int>)> s
                              {"role", order.role},
                              {"argv", std::move(argv)},
                              {"env", std::move(env)},
-                             {"order", to_text(link::random_request_id())}};
+                             {"order", to_text(link::random_request_id())},
+                             {"memory_limit_bytes", order.memory_limit}};
   State::Launch launch{json::serialize(command), std::move(started)};
   state_->waiting.push_back(std::move(launch));
   if (state_->working) return;
@@ -227,6 +274,14 @@ void SupervisorLauncher::cancel_all() {
 
 void SupervisorLauncher::list(milliseconds within, std::function<void(Outcome<std::vector<Running>>)> listed) {
   asio::co_spawn(state_->io, State::list_all(state_, within, std::move(listed)), asio::detached);
+}
+
+void SupervisorLauncher::how_ended(int pid, std::function<void(End)> told) {
+  asio::co_spawn(state_->io, State::ask_end(state_, pid, std::move(told)), asio::detached);
+}
+
+void SupervisorLauncher::limit(int pid, std::uint64_t memory_limit) {
+  asio::co_spawn(state_->io, State::tell_limit(state_, pid, memory_limit), asio::detached);
 }
 
 void SupervisorLauncher::stop(int pid, milliseconds grace) {

@@ -27,6 +27,8 @@ class SupervisorLauncher final : public worker_pool::Launcher {
   void launch(Order order, std::function<void(Outcome<int>)> started) override;
   void stop(int pid, milliseconds grace) override;
   void cancel_all() override;
+  void how_ended(int pid, std::function<void(End)> told) override;
+  void limit(int pid, std::uint64_t memory_limit) override;
   void list(milliseconds within, std::function<void(Outcome<std::vector<Running>>)> listed) override;
 
  private:

@@ -1,6 +1,7 @@
 // How a step's calls are handed over, how often, and until when: retry and deadline_share.
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "pipeline/run.hpp"
@@ -48,9 +49,8 @@ bool Run::may_retry(std::size_t index, std::size_t call, Errc code) const {
   const Step& step = steps_[index];
   if (step.config->retry == 0 || step.record->stream) return false;
   // What the request itself is to blame for, or nobody wants any more, would only fail again.
-  const bool worth_it = code == Errc::model_failed || code == Errc::bad_result || code == Errc::worker_lost ||
-                        (code == Errc::deadline_exceeded && is_share_over(step));
-  if (!worth_it || Clock::now() >= request_.deadline) return false;
+  const bool worth_it = code == Errc::model_failed || code == Errc::bad_result || code == Errc::worker_lost;
+  if (!worth_it || Clock::now() >= step.until) return false;
   const auto tried = tried_.find(place_of(index, call));
   return tried == tried_.end() || tried->second.retries < step.config->retry;
 }
@@ -65,7 +65,6 @@ void Run::try_again(std::size_t index, std::size_t call, dispatch::JobResult res
   tried.run += result.run;
   result.explained.follow(std::move(tried.earlier));
   tried.earlier = std::move(result.explained);
-  if (is_share_over(step)) open_share(index);
   // The model may be served by another build by now.
   auto record = dispatcher_.resolve(*request_.config, step.config->model, step.config->version).record;
   Outcome<void> again =
@@ -91,11 +90,11 @@ bool Run::is_share_over(const Step& step) const {
   return step.until < request_.deadline && Clock::now() >= step.until;
 }
 
-/// From now on its calls have the step's share of the request's whole time, and no more than is left of that.
+/// From now on its calls, and those that are made again, have the step's share of the request's whole time, and no
+/// more than is left of that.
 void Run::open_share(std::size_t index) {
   Step& step = steps_[index];
   step.until = request_.deadline;
-  step.share_ends.reset();
   if (step.config->deadline_share == 0 || request_.deadline == Instant::max() || request_.io == nullptr) return;
   const std::chrono::duration<double, Clock::period> share =
       (request_.deadline - request_.begun) * step.config->deadline_share;
@@ -103,11 +102,15 @@ void Run::open_share(std::size_t index) {
   if (until >= request_.deadline) return;  // the request's own end comes first
   step.until = until;
   step.share_ends = std::make_unique<boost::asio::steady_timer>(*request_.io, until);
-  step.share_ends->async_wait([weak = weak_from_this(), index, until](const boost::system::error_code& stopped) {
+  step.share_ends->async_wait([weak = weak_from_this(), index](const boost::system::error_code& stopped) {
     const std::shared_ptr<Run> run = weak.lock();
-    if (stopped || !run || run->over_ || run->steps_[index].done || run->steps_[index].until != until) return;
+    if (stopped || !run || run->over_ || run->steps_[index].done) return;
     run->share_ran_out(index);
   });
+}
+
+std::string Run::tries_text(const Step& step) {
+  return "; calls were made again " + std::to_string(step.timing.retries) + " times";
 }
 
 std::string Run::share_text(const Step& step) const {
@@ -118,32 +121,17 @@ std::string Run::share_text(const Step& step) const {
   return text.data();
 }
 
+/// The step has had what it may take, over all of its tries: the request ends, and names the first call that waits.
 void Run::share_ran_out(std::size_t index) {
-  const std::shared_ptr<Run> alive = shared_from_this();
-  std::vector<std::pair<std::size_t, dispatch::Dispatcher::JobId>> open;
+  std::optional<std::size_t> first;
   for (const auto& [place, job] : jobs_) {
-    if (place >> 32 == index) open.emplace_back(static_cast<std::uint32_t>(place), job);
+    const std::size_t call = static_cast<std::uint32_t>(place);
+    if (place >> 32 == index && (!first || call < *first)) first = call;
   }
-  for (const auto& [call, job] : open) {
-    if (may_retry(index, call, Errc::deadline_exceeded)) continue;
-    finish(Error{Errc::deadline_exceeded, where(index, call) + share_text(steps_[index])});
-    return;
-  }
-  // First all of them: those that are made again shall not wait behind what nobody waits for any more.
-  std::vector<dispatch::JobResult> ended(open.size());
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    ended[i].explained = dispatcher_.explained(open[i].second).value_or(explain::Call{});
-    if (!ended[i].explained.picks.empty() && ended[i].explained.picks.back().chosen) {
-      explain::Pick& pick = ended[i].explained.picks.back();
-      pick.ended = Clock::now();
-      pick.error = Errc::deadline_exceeded;
-      pick.reason = explain::shortened(share_text(steps_[index]));
-    }
-    ended[i].queued = elapsed(ended[i].explained.submitted, Clock::now());
-    jobs_.erase(place_of(index, open[i].first));
-    dispatcher_.cancel(open[i].second);
-  }
-  for (std::size_t i = 0; i < open.size() && !over_; ++i) try_again(index, open[i].first, std::move(ended[i]));
+  if (!first) return;
+  Error error{Errc::deadline_exceeded, where(index, *first) + share_text(steps_[index])};
+  if (steps_[index].timing.retries > 0) error.detail += tries_text(steps_[index]);
+  finish(std::move(error));
 }
 
 }  // namespace gearbox::pipeline

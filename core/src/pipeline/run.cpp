@@ -217,8 +217,7 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
     Error error = result.outputs.error();
     if (error.code == Errc::deadline_exceeded && is_share_over(step)) error.detail = share_text(step);
     error.detail = where(index, call) + error.detail;
-    if (step.timing.retries > 0)
-      error.detail += "; calls were made again " + std::to_string(step.timing.retries) + " times";
+    if (step.timing.retries > 0) error.detail += tries_text(step);
     if (error.code == Errc::quarantined) {
       deadly_ = {step.config->name, result.record->name, result.record->version, std::move(result.ends)};
     }

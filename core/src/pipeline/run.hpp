@@ -101,7 +101,7 @@ class Run : public std::enable_shared_from_this<Run> {
     std::size_t open_calls = 0;
     std::vector<Answer> answers;  // by call
     wire::StepTiming timing;
-    Instant until{};  // its calls end then; later when it is tried again
+    Instant until{};  // its calls end then, those that are made again, too
     std::unique_ptr<boost::asio::steady_timer> share_ends;
   };
   /// Of a call that is made again: what became of it before.
@@ -137,6 +137,7 @@ class Run : public std::enable_shared_from_this<Run> {
   void share_ran_out(std::size_t step);
   std::string where(std::size_t step, std::size_t call) const;
   std::string share_text(const Step& step) const;
+  static std::string tries_text(const Step& step);
   // stream_step.cpp
   Outcome<void> stream_into(worker_pool::CallSpec& call, std::size_t step);
   void came(std::size_t step, worker_pool::StreamPart part);

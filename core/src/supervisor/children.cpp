@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -16,8 +17,18 @@ namespace gearbox::supervisor {
 
 namespace asio = boost::asio;
 
+namespace {
+constexpr std::size_t kMostPast = 256;  // children that are gone and remembered
+}
+
 std::string Ended::how() const {
-  if (signal != 0) return "signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  if (outgrown != 0) return "took more than its memory limit of " + std::to_string(outgrown >> 20) + " MB";
+  if (signal != 0) {
+    const char* const name = ::sigabbrev_np(signal);
+    std::string text = "killed by signal " + std::to_string(signal);
+    if (name != nullptr) text += std::string(" (SIG") + name + ")";
+    return text;
+  }
   if (exit_code >= 0) return "exit code " + std::to_string(exit_code);
   return "ended";
 }
@@ -51,7 +62,7 @@ void Children::reap() {
 }
 
 Outcome<int> Children::start(const std::string& role, std::vector<std::string> argv, std::vector<std::string> env,
-                             const std::string& order) {
+                             const std::string& order, std::uint64_t memory_limit) {
   if (!order.empty()) {
     for (const auto& [pid, child] : children_) {
       if (child.record.order == order) return pid;
@@ -74,11 +85,13 @@ Outcome<int> Children::start(const std::string& role, std::vector<std::string> a
     const Outcome<std::uint64_t> started = start_time_of(pid);
     if (started) child.record.start_time = started.value();
     child.record_file = free_record_file(role, pid);
+    if (memory_limit > 0) make_group(child, pid, memory_limit);
     keep_record(child);
   };
   const Outcome<int> spawn_result = spawn(spawned);
   if (!spawn_result) {
     if (!child.record_file.empty()) std::filesystem::remove(child.record_file, error);
+    if (!child.record.cgroup.empty()) leftovers_.emplace_back(child.record.cgroup);
     return spawn_result.error();
   }
   const int pid = spawn_result.value();
@@ -124,6 +137,8 @@ void Children::adopt_recorded() {
       child.record_file = file;
       child.adopted = true;
       child.since = Clock::now();
+    } else if (record && !record.value().cgroup.empty()) {
+      leftovers_.emplace_back(record.value().cgroup);
     }
     if (!live || !watch(child)) {
       std::filesystem::remove(file, error);
@@ -134,6 +149,13 @@ void Children::adopt_recorded() {
     const int pid = child.record.pid;
     children_.emplace(pid, std::move(child));
   }
+  // Nobody knows of those any more: their records were lost, or never written.
+  for (std::filesystem::path& group : groups_.list()) {
+    const bool known = std::any_of(children_.begin(), children_.end(),
+                                   [&](const auto& each) { return each.second.record.cgroup == group.string(); });
+    if (!known) leftovers_.push_back(std::move(group));
+  }
+  sweep();
 }
 
 Outcome<void> Children::watch(Child& child) {
@@ -165,10 +187,23 @@ void Children::gone(int pid, int status, bool status_known) {
   ended.asked = child.stopping;
   if (status_known && WIFEXITED(status)) ended.exit_code = WEXITSTATUS(status);
   if (status_known && WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
+  if (!child.record.cgroup.empty()) {
+    // An adopted one's signal is not known, but its group is.
+    if (child.adopted || ended.signal == SIGKILL) ended.outgrown = MemoryGroups::outgrown_limit(child.record.cgroup);
+    leftovers_.emplace_back(child.record.cgroup);
+  }
+  sweep();
   ended.last_line = logs_.last_line(ended.role);
   ended.lived = std::chrono::duration_cast<milliseconds>(Clock::now() - child.since);
   if (pid_of(ended.role) == 0) logs_.unfollow(ended.role);
+  past_.push_front(ended);
+  if (past_.size() > kMostPast) past_.pop_back();
   if (ended_) ended_(ended);
+}
+
+const Ended* Children::end_of(int pid) const {
+  const auto at = std::find_if(past_.begin(), past_.end(), [&](const Ended& each) { return each.pid == pid; });
+  return at == past_.end() ? nullptr : &*at;
 }
 
 void Children::send(const Child& child, int signal) {

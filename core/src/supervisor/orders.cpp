@@ -42,6 +42,12 @@ std::int64_t number(const json::object& request, std::string_view key) {
   return bad ? -1 : out;
 }
 
+Outcome<std::uint64_t> read_bytes(const json::object& request) {
+  const std::int64_t bytes = number(request, "memory_limit_bytes");
+  if (bytes < 0) return Error{Errc::bad_input, "memory_limit_bytes is a number of bytes; 0 for no limit"};
+  return static_cast<std::uint64_t>(bytes);
+}
+
 }  // namespace
 
 Outcome<LaunchOrder> read_launch(const json::object& request) {
@@ -58,6 +64,9 @@ Outcome<LaunchOrder> read_launch(const json::object& request) {
   out.argv = std::move(*argv);
   out.env = std::move(*env);
   out.order = text(request, "order");
+  if (request.contains("memory_limit_bytes")) {
+    BOOST_OUTCOME_TRY(out.memory_limit, read_bytes(request));
+  }
   return out;
 }
 
@@ -66,6 +75,19 @@ Outcome<int> read_after(const json::object& request) {
   const std::int64_t after = number(request, "after");
   if (after < 0 || after > INT32_MAX) return Error{Errc::bad_input, "workers: 'after' is a pid"};
   return static_cast<int>(after);
+}
+
+Outcome<int> read_pid(const json::object& request) {
+  const std::int64_t pid = number(request, "pid");
+  if (pid <= 1 || pid > INT32_MAX) return Error{Errc::bad_input, "which process is meant? 'pid' is missing"};
+  return static_cast<int>(pid);
+}
+
+Outcome<LimitOrder> read_limit(const json::object& request) {
+  LimitOrder out;
+  BOOST_OUTCOME_TRY(out.pid, read_pid(request));
+  BOOST_OUTCOME_TRY(out.memory_limit, read_bytes(request));
+  return out;
 }
 
 Outcome<StopOrder> read_stop(const json::object& request) {

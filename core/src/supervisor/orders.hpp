@@ -1,13 +1,17 @@
 // orders.hpp: what may be asked over the supervisor's socket, read and checked.
 //
 //   {"command":"launch","role":"worker-3","argv":["/path/worker_shim",..],"env":["A=b"],"order":"ID"}  → {"pid":N}
+//     with "memory_limit_bytes":N, too
 //   {"command":"stop","pid":N,"grace_ms":M}                                                            → {"pid":N}
+//   {"command":"limit","pid":N,"memory_limit_bytes":M}                                                 → {"pid":N}
+//   {"command":"ended","pid":N}        → {"running":true} or {"how":"exit code 3","outgrown":false}; how "": not known
 //   {"command":"workers","after":PID}  → {"workers":[{"role":"worker-3","pid":N,"argv":[..]},..],"more":true}
 //   {"command":"list"}, {"command":"status"}
 #pragma once
 
 #include <boost/json/object.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +25,18 @@ struct LaunchOrder {
   std::string role;               // "worker-3"
   std::vector<std::string> argv;  // not empty; the first is an absolute path
   std::vector<std::string> env;
-  std::string order;  // unique to this order, the same when it is asked again; may be empty
+  std::string order;               // unique to this order, the same when it is asked again; may be empty
+  std::uint64_t memory_limit = 0;  // bytes; 0: none
 };
 
 struct StopOrder {
   int pid = 0;
   milliseconds grace{0};  // at most ten minutes
+};
+
+struct LimitOrder {
+  int pid = 0;
+  std::uint64_t memory_limit = 0;  // bytes; 0: none
 };
 
 inline bool is_worker(std::string_view role) {
@@ -37,6 +47,10 @@ inline bool is_worker(std::string_view role) {
 Outcome<LaunchOrder> read_launch(const boost::json::object& request);
 /// The number under which "workers" is to begin: pids above it. Errors: bad_input.
 Outcome<int> read_after(const boost::json::object& request);
+/// Errors: bad_input.
+Outcome<int> read_pid(const boost::json::object& request);
+/// Errors: bad_input.
+Outcome<LimitOrder> read_limit(const boost::json::object& request);
 /// Errors: bad_input.
 Outcome<StopOrder> read_stop(const boost::json::object& request);
 

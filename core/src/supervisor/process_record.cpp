@@ -110,7 +110,7 @@ Outcome<void> write_record(const std::filesystem::path& file, const ProcessRecor
   for (const std::string& word : record.argv) argv.emplace_back(word);
   const json::object object{{"role", record.role},       {"pid", record.pid},       {"start_time", record.start_time},
                             {"boot_id", record.boot_id}, {"argv", std::move(argv)}, {"exe", record.exe},
-                            {"order", record.order}};
+                            {"order", record.order},     {"cgroup", record.cgroup}};
   const std::filesystem::path beside = file.string() + ".new";
   {
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
@@ -135,6 +135,7 @@ Outcome<ProcessRecord> read_record(const std::filesystem::path& file) {
   record.boot_id = text_member(object, "boot_id");
   record.exe = text_member(object, "exe");
   record.order = text_member(object, "order");
+  record.cgroup = text_member(object, "cgroup");
   boost::system::error_code bad;
   if (const json::value* pid = object.if_contains("pid")) record.pid = pid->to_number<int>(bad);
   if (const json::value* ticks = object.if_contains("start_time"); ticks != nullptr && !bad) {

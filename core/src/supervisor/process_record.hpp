@@ -18,8 +18,9 @@ struct ProcessRecord {
       0;                // field 22 of /proc/PID/stat: clock ticks since boot; with the pid unique until the next boot
   std::string boot_id;  // of this boot, since start times begin anew after it
   std::vector<std::string> argv;
-  std::string exe;    // what /proc/PID/exe showed
-  std::string order;  // the launch order that it answers; empty for central and node
+  std::string exe;     // what /proc/PID/exe showed
+  std::string order;   // the launch order that it answers; empty for central and node
+  std::string cgroup;  // the one made for it alone, as a folder; empty: none
 };
 
 /// Errors: not_found when the process is gone (or a zombie).

@@ -72,6 +72,7 @@ class Supervisor {
     roles_.on_say([this](std::string line) { say(std::move(line)); });
     roles_.on_give_up([this](const std::string& why) { give_up(1, why); });
     children_.on_end([this](const Ended& ended) { child_ended(ended); });
+    use_memory_groups();
     children_.adopt_recorded();
     auto server = serving::ControlServer::start(
         io_.get_executor(), setup_.state.supervisor_socket(),
@@ -137,6 +138,13 @@ class Supervisor {
       say(file.string() + ": cannot be written: " + std::strerror(errno));  // only the message above needs it
     }
     return true;
+  }
+
+  void use_memory_groups() {
+    Outcome<GroupPlace> place = own_group();
+    MemoryGroups groups;
+    if (place) groups = MemoryGroups(std::move(place).value(), installation_of(setup_.state.root));
+    children_.use(std::move(groups), place ? std::string() : place.error().detail);
   }
 
   void end_what_nobody_names() {
@@ -234,6 +242,7 @@ class Supervisor {
     log_tick_.cancel();
     server_.reset();
     children_.shut_down();
+    children_.give_groups_back();
     roles_.remove_sockets();
     // The lock's file stays: removed, two others could each hold a lock on "it".
   }
@@ -260,6 +269,7 @@ class Supervisor {
     log_tick_.async_wait([this](const boost::system::error_code& error) {
       if (error) return;
       logs_.poll();
+      children_.sweep();
       tick_logs();
     });
   }
@@ -267,16 +277,19 @@ class Supervisor {
   Outcome<json::object> answer(std::string_view command, const json::object& request) {
     if (command == "launch") return launch(request);
     if (command == "stop") return stop_worker(request);
+    if (command == "limit") return limit_worker(request);
+    if (command == "ended") return tell_end(request);
     if (command == "workers") return list_workers(request);
     if (command == "list" || command == "status") return list();
-    return Error{Errc::bad_input,
-                 "no control command '" + escaped(command, 64) + "': there are launch, stop, workers, list, status"};
+    return Error{Errc::bad_input, "no control command '" + escaped(command, 64) +
+                                      "': there are launch, stop, limit, ended, workers, list, status"};
   }
 
   Outcome<json::object> launch(const json::object& request) {
     if (stopping_) return Error{Errc::shutting_down, "the supervisor is stopping"};
     BOOST_OUTCOME_TRY(LaunchOrder order, read_launch(request));
-    const Outcome<int> pid = children_.start(order.role, std::move(order.argv), std::move(order.env), order.order);
+    const Outcome<int> pid =
+        children_.start(order.role, std::move(order.argv), std::move(order.env), order.order, order.memory_limit);
     if (pid) return json::object{{"pid", pid.value()}};
     // Not as io_error: the asker would take it for a broken connection and ask again for ever.
     return Error{pid.error().code == Errc::no_space ? Errc::no_space : Errc::bad_input, pid.error().detail};
@@ -291,6 +304,22 @@ class Supervisor {
       return json::object{{"pid", order.pid}};
     }
     return Error{Errc::not_found, "no child has pid " + std::to_string(order.pid)};
+  }
+
+  Outcome<json::object> limit_worker(const json::object& request) {
+    BOOST_OUTCOME_TRY(const LimitOrder order, read_limit(request));
+    children_.limit(order.pid, order.memory_limit);
+    return json::object{{"pid", order.pid}};
+  }
+
+  /// The asker may have seen the end before us: then we look now.
+  Outcome<json::object> tell_end(const json::object& request) {
+    BOOST_OUTCOME_TRY(const int pid, read_pid(request));
+    children_.reap();
+    if (children_.knows(pid)) return json::object{{"running", true}};
+    const Ended* const ended = children_.end_of(pid);
+    if (ended == nullptr) return Error{Errc::not_found, "no child had pid " + std::to_string(pid)};
+    return json::object{{"how", ended->is_known() ? ended->how() : std::string()}, {"outgrown", ended->outgrown != 0}};
   }
 
   /// What a new node needs to know its last life's workers by; those that are told to stop left out.

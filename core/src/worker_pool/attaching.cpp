@@ -75,6 +75,9 @@ void Pool::watch_socket(Worker& worker) {
         Worker& there = *found;
         auto message = shm::receive_message(attachment->socket.native_handle());
         if (!message && message.error().code == Errc::short_frame) return pool->watch_socket(there);
+        const bool closed =
+            !message && (message.error().code == Errc::closed || message.error().code == Errc::io_error);
+        if (closed && !there.told_to_end) return pool->hung_up(there);
         const auto* failed = message ? std::get_if<shm::WorkerFailed>(&message.value().body) : nullptr;
         if (there.told_to_end) return;  // it goes, as it was told
         if (failed != nullptr) there.said = shm::one_line(failed->text);

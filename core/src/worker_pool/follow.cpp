@@ -77,7 +77,8 @@ void Pool::follow() {
   std::vector<Wanted> wanted = wanted_of(*setup_.config);
   std::vector<Worker*> spare;
   for (const auto& worker : workers_) {
-    const bool ends = worker->retired && (worker->life == Life::draining || !worker->has_process());
+    const bool ends =
+        worker->retired && (worker->life == Life::draining || worker->oversized || !worker->has_process());
     if (!ends) spare.push_back(worker.get());
   }
   claim(wanted, spare);
@@ -107,7 +108,10 @@ void Pool::claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare) {
       --entry.missing;
       if (worker->retired) --unsettled_;
       worker->retired = worker->surplus = false;
-      worker->memory_limit = entry.settings.memory_limit;
+      if (worker->memory_limit != entry.settings.memory_limit) {
+        worker->memory_limit = entry.settings.memory_limit;
+        if (worker->alive) setup_.launcher->limit(worker->pid, worker->memory_limit);
+      }
       std::erase_if(worker->wanted_by, [](const auto& snapshot) { return snapshot.expired(); });
       worker->wanted_by.push_back(setup_.config);
       return true;
@@ -125,7 +129,7 @@ void Pool::retire(const std::vector<Wanted>& wanted, const std::vector<Worker*>&
   }
 }
 
-void Pool::add(const Settings& settings) {
+Worker& Pool::add_slot(const Settings& settings) {
   auto worker = std::make_unique<Worker>(io_, settings);
   worker->slot = next_slot_++;
   worker->place = 1;
@@ -133,9 +137,32 @@ void Pool::add(const Settings& settings) {
   while (std::any_of(workers_.begin(), workers_.end(), taken)) ++worker->place;
   worker->spin = shm::SpinBudget(microseconds(setup_.config->node.spin_us));
   worker->wanted_by.push_back(setup_.config);
-  Worker& added = *worker;
-  workers_.push_back(std::move(worker));
-  begin(added);
+  return *workers_.emplace_back(std::move(worker));
+}
+
+void Pool::add(const Settings& settings) {
+  begin(add_slot(settings));
+}
+
+/// For each that has grown too large another one, as if it went on with the same slot: a model that grows too large
+/// soon after each start is started less and less often.
+void Pool::add_successors() {
+  std::vector<Worker*> large;
+  for (const auto& worker : workers_) {
+    if (worker->oversized && !worker->retired && worker->has_process()) large.push_back(worker.get());
+  }
+  for (Worker* const worker : large) {
+    worker->retired = true;
+    ++unsettled_;
+    Worker& next = add_slot(*worker);
+    next.wanted_by = worker->wanted_by;
+    next.starts = worker->starts;
+    next.backoff = worker->backoff;
+    next.was_ready = true;
+    next.ready_since = worker->ready_since;
+    next.reason = "it takes over from worker " + std::to_string(worker->place) + ": " + worker->reason;
+    start_again_later(next);
+  }
 }
 
 void Pool::settle_later() {
@@ -150,6 +177,7 @@ void Pool::settle_later() {
 void Pool::settle() {
   settling_ = false;
   if (stopping_) return;
+  add_successors();
   bool moved = false;
   for (const auto& worker : workers_) {
     if (!worker->retired) continue;
@@ -168,7 +196,8 @@ void Pool::settle() {
 bool Pool::may_drain(Worker& worker) const {
   if (worker.surplus) return true;
   std::erase_if(worker.wanted_by, [](const auto& snapshot) { return snapshot.expired(); });
-  if (!worker.wanted_by.empty()) return false;  // a request that holds that snapshot may need it
+  // A request that holds that snapshot may need it; a successor serves that as well.
+  if (!worker.wanted_by.empty() && !worker.oversized) return false;
   const bool serves = worker.life == Life::ready || worker.life == Life::suspect;
   return !serves || is_replaced(worker);
 }
@@ -213,7 +242,8 @@ void Pool::end(Worker& worker) {
   if (!worker.alive || worker.told_to_end || worker.owes_answers()) return;
   worker.told_to_end = true;
   worker.told_at = Clock::now();
-  say_goodbye(worker, worker.outgrown ? worker.reason : "the configuration does not want it any more");
+  say_goodbye(worker,
+              worker.outgrown || worker.oversized ? worker.reason : "the configuration does not want it any more");
   setup_.launcher->stop(worker.pid, setup_.timing.stop_grace);
 }
 

@@ -21,6 +21,10 @@ bool passes_by_itself(Errc code) {
   return code == Errc::no_space || code == Errc::overloaded || code == Errc::shutting_down || code == Errc::cancelled;
 }
 
+namespace {
+constexpr milliseconds kLeaveTime{200};  // from the end of its socket to that of its process
+}
+
 std::string_view name_of(Life life) {
   switch (life) {
     case Life::starting:
@@ -88,7 +92,7 @@ bool Pool::new_life(Worker& worker) {
   worker.since = Clock::now();
   worker.was_ready = false;
   worker.excused = false;
-  worker.outgrown = worker.told_to_end = false;
+  worker.outgrown = worker.oversized = worker.told_to_end = worker.leaving = false;
   worker.pid = 0;
   worker.ping = 0;
   worker.batch_left = 0;
@@ -124,6 +128,7 @@ void Pool::start(Worker& worker) {
 Launcher::Order Pool::order_for(const Worker& worker) const {
   Launcher::Order order;
   order.role = "worker-" + std::to_string(worker.place);
+  order.memory_limit = worker.memory_limit;
   const std::string threads = std::to_string(worker.record->threads);
   order.argv = {setup_.shim.string(), "--model", worker.record->folder.string(), "--env", worker.env};
   if (!worker.python.empty()) order.argv.insert(order.argv.end(), {"--python", worker.python});
@@ -184,8 +189,40 @@ void Pool::watch_process(Worker& worker) {
   worker.process.async_wait(Wait::wait_read, [self = weak_from_this(), slot = worker.slot](const error_code& failed) {
     const auto pool = self.lock();
     Worker* const there = pool ? pool->by_slot(slot) : nullptr;
-    if (!failed && there != nullptr) pool->process_ended(*there);
+    if (!failed && there != nullptr) pool->process_gone(*there);
   });
+}
+
+/// Most often its process is just ending: its pidfd says so in a moment, and then somebody can say how.
+void Pool::hung_up(Worker& worker) {
+  worker.leaving = true;
+  if (worker.life == Life::ready) worker.life = Life::suspect;
+  worker.leave.expires_after(kLeaveTime);
+  worker.leave.async_wait([self = weak_from_this(), slot = worker.slot, id = worker.id](const error_code& error) {
+    const auto pool = self.lock();
+    Worker* const there = pool ? pool->by_slot(slot) : nullptr;
+    if (error || there == nullptr || there->id != id || !there->attached()) return;
+    pool->kill(*there, "it closed its attachment", Errc::worker_lost);
+  });
+}
+
+/// Its pidfd has fired. Only who started it can tell how it ended; its calls wait that moment for their reason.
+void Pool::process_gone(Worker& worker) {
+  worker.leave.cancel();
+  const bool explained = worker.life == Life::gone || !worker.said.empty() || worker.told_to_end;
+  if (explained || stopping_) return process_ended(worker);
+  worker.leaving = true;
+  if (worker.life == Life::ready) worker.life = Life::suspect;
+  setup_.launcher->how_ended(worker.pid,
+                             [self = weak_from_this(), slot = worker.slot, id = worker.id](const Launcher::End& end) {
+                               const auto pool = self.lock();
+                               Worker* const there = pool ? pool->by_slot(slot) : nullptr;
+                               if (there == nullptr || there->id != id || !there->alive) return;
+                               if (there->said.empty() && !end.how.empty())
+                                 there->said = "its process ended: " + end.how;
+                               if (end.outgrown) ++pool->ended_.outgrown;
+                               pool->process_ended(*there);
+                             });
 }
 
 /// Its calls end now; the process, and with it the slabs, when the pidfd says so.

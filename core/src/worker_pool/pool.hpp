@@ -84,7 +84,7 @@ std::string random_origin();
 /// One slot: the same model in the same environment, in one process after another.
 struct Worker : Settings {
   Worker(asio::io_context& io, Settings settings)
-      : Settings(std::move(settings)), process(io), restart(io), unwanted(io) {}
+      : Settings(std::move(settings)), process(io), leave(io), restart(io), unwanted(io) {}
 
   std::uint32_t slot = 0;   // from 1, never given again; its output arena has the same number
   std::uint32_t place = 0;  // from 1, the lowest that is free: for people, and names of logs and records
@@ -95,6 +95,7 @@ struct Worker : Settings {
   bool retired = false;      // the present configuration does not want it; it is not started again
   bool surplus = false;      // of retired: others with the same settings stay
   bool outgrown = false;     // of draining: because it uses more memory than it may; started again afterwards
+  bool oversized = false;    // it uses more memory than it may; it serves until another one, beside it, is ready
   bool told_to_end = false;  // of draining
   Instant told_at{};
 
@@ -110,7 +111,9 @@ struct Worker : Settings {
   int last_pid = 0;                        // of the present or the last process
   bool launching = false;                  // the launcher has not called back yet
   bool alive = false;                      // the pidfd has not fired yet
+  bool leaving = false;                    // its socket is closed, or its process has ended: how is being found out
   asio::posix::stream_descriptor process;  // the pidfd
+  asio::steady_timer leave;                // of one whose socket is closed: its process should have ended
   std::shared_ptr<Attachment> attachment;
   std::optional<std::pair<shm::Fd, shm::WorkerHello>> early;  // it dialled before the launcher told its pid
   int early_pid = 0;
@@ -203,7 +206,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void follow();
   void claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare);
   void retire(const std::vector<Wanted>& wanted, const std::vector<Worker*>& spare);
+  Worker& add_slot(const Settings& settings);
   void add(const Settings& settings);
+  void add_successors();
   void settle_later();
   void settle();
   bool may_drain(Worker& worker) const;
@@ -220,6 +225,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void launched(Worker& worker, Outcome<int> pid);
   void watch_process(Worker& worker);
   void kill(Worker& worker, std::string reason, Errc for_calls);
+  void hung_up(Worker& worker);
+  void process_gone(Worker& worker);
   void process_ended(Worker& worker);
   void start_again_later(Worker& worker);
   void changed();
@@ -268,6 +275,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // weighing.cpp
   void weigh(Worker& worker, Instant now);
   void outgrow(Worker& worker, Instant now);
+  void relieve(Worker& worker);
 
   // stopping.cpp
   void stop_late();

@@ -262,6 +262,7 @@ void Pool::take_back(Worker& worker, shm::Fd socket, int pid, const shm::WorkerH
   } else if (worker.alive) {
     worker.reattached = true;
     ++came_back_.taken;
+    setup_.launcher->limit(pid, worker.memory_limit);  // the earlier node may have had another
     attach(worker, std::move(socket), hello);
   }
   settle_window();

@@ -76,6 +76,7 @@ void Pool::close() {
   earlier_.clear();
   for (const auto& worker : workers_) {
     worker->restart.cancel();
+    worker->leave.cancel();
     error_code ignored;  // nothing is left to do about a descriptor that does not close
     worker->process.close(ignored);
     if (worker->attachment) {

@@ -27,6 +27,10 @@ std::uint64_t own_memory_of(int pid) {
 std::string mib(std::uint64_t bytes) {
   return std::to_string(bytes >> 20);
 }
+
+std::string size_text(const Worker& worker) {
+  return "it uses " + mib(worker.memory) + " MiB, memory_limit_mb is " + mib(worker.memory_limit);
+}
 }  // namespace
 
 void Pool::weigh(Worker& worker, Instant now) {
@@ -35,19 +39,29 @@ void Pool::weigh(Worker& worker, Instant now) {
   worker.memory = own_memory_of(worker.pid);
   const std::uint64_t limit = worker.memory_limit;
   if (limit == 0 || worker.memory <= limit || worker.life == Life::draining) return;
-  // Workers of one model grow alike. They go one after another, as long as it is not urgent.
+  const bool urgent = worker.memory >= limit + limit / 4;
+  if (urgent || !worker.was_ready || !worker.attached()) return outgrow(worker, now);
+  if (worker.oversized) return;
+  // Workers of one model grow alike. They are replaced one after another.
   const bool one_is_away = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
     return other.get() != &worker && !other->retired && other->life != Life::ready && other->life != Life::failed &&
            is_same_model(*other->record, *worker.record);
   });
-  if (one_is_away && worker.was_ready && worker.memory < limit + limit / 4) return;
-  outgrow(worker, now);
+  if (!one_is_away) relieve(worker);
 }
 
-/// It gets no more calls, and has a short time for the one it has begun; one that is not even ready has none.
-void Pool::outgrow(Worker& worker, Instant now) {
+/// Another one is started beside it and takes over when it is ready; then this one ends when its calls have ended.
+void Pool::relieve(Worker& worker) {
   ++ended_.outgrown;
-  worker.said = "it uses " + mib(worker.memory) + " MiB, memory_limit_mb is " + mib(worker.memory_limit);
+  worker.reason = size_text(worker);
+  worker.oversized = true;
+  settle_later();
+}
+
+/// It gets no more calls at once, and has a short time for the one it has begun; one that is not even ready has none.
+void Pool::outgrow(Worker& worker, Instant now) {
+  if (!worker.oversized) ++ended_.outgrown;
+  worker.said = size_text(worker);
   if (!worker.was_ready || !worker.attached()) return kill(worker, worker.said, Errc::worker_lost);
   worker.reason = worker.said;
   worker.outgrown = true;

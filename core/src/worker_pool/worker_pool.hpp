@@ -112,7 +112,8 @@ class Launcher {
   struct Order {
     std::string role;  // "worker-3": for logs and records
     std::vector<std::string> argv;
-    std::vector<std::string> env;  // NAME=value, added to the launcher's own
+    std::vector<std::string> env;    // NAME=value, added to the launcher's own
+    std::uint64_t memory_limit = 0;  // bytes that the process may use, enforced where the host can; 0: none
   };
   /// Calls back on the pool's strand with the pid (for pidfd_open) or an Error.
   virtual void launch(Order order, std::function<void(Outcome<int>)> started) = 0;
@@ -121,6 +122,16 @@ class Launcher {
   /// No launch is wanted any more: those that were not begun are called back with `cancelled` soon. One that was begun
   /// may still bring its pid.
   virtual void cancel_all() = 0;
+
+  /// How a process that has ended did so.
+  struct End {
+    std::string how;        // for people: "exit code 3", "killed by signal 9 (SIGKILL)"; empty: nobody knows
+    bool outgrown = false;  // the host ended it: it took more than its memory limit
+  };
+  /// Calls back once on the pool's strand, at once or within half a second.
+  virtual void how_ended(int pid, std::function<void(End)> told);
+  /// Another memory limit for a process that runs; 0: none.
+  virtual void limit(int pid, std::uint64_t memory_limit);
 
   /// A worker process that runs, whoever asked for it.
   struct Running {

@@ -117,6 +117,59 @@ TEST(SupervisorLauncher, ASupervisorThatStopsHasAnswered) {
   EXPECT_EQ(desk.requests.size(), 1U);
 }
 
+TEST(SupervisorLauncher, TellsHowAProcessEndedAsSoonAsTheSupervisorKnows) {
+  Desk desk;
+  desk.serve();
+  desk.answer = [&](const json::object&) -> Outcome<json::object> {
+    if (desk.requests.size() < 3) return json::object{{"running", true}};
+    return json::object{{"how", "took more than its memory limit of 5 MB"}, {"outgrown", true}};
+  };
+  std::optional<worker_pool::Launcher::End> got;
+  desk.launcher.how_ended(desk.child, [&](worker_pool::Launcher::End end) { got = std::move(end); });
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
+  EXPECT_EQ(got->how, "took more than its memory limit of 5 MB");
+  EXPECT_TRUE(got->outgrown);
+  EXPECT_EQ(desk.requests[0].at("command").as_string(), "ended");
+  EXPECT_EQ(desk.requests[0].at("pid").as_int64(), desk.child);
+}
+
+TEST(SupervisorLauncher, TellsNothingOfAnEndThatNobodyKnows) {
+  Desk away;  // nobody listens
+  std::optional<worker_pool::Launcher::End> got;
+  const auto told = [&](worker_pool::Launcher::End end) { got = std::move(end); };
+  away.launcher.how_ended(away.child, told);
+  ASSERT_TRUE(supervisor::run_until(away.io, [&] { return got.has_value(); }));
+  EXPECT_EQ(got->how, "");
+  Desk older;  // a supervisor that does not know the command
+  older.serve();
+  older.answer = [](const json::object&) -> Outcome<json::object> { return Error{Errc::bad_input, "no such command"}; };
+  got.reset();
+  older.launcher.how_ended(older.child, told);
+  ASSERT_TRUE(supervisor::run_until(older.io, [&] { return got.has_value(); }));
+  EXPECT_EQ(got->how, "");
+  Desk blind;  // one that never notices
+  blind.serve();
+  blind.answer = [](const json::object&) -> Outcome<json::object> { return json::object{{"running", true}}; };
+  got.reset();
+  blind.launcher.how_ended(blind.child, told);
+  ASSERT_TRUE(supervisor::run_until(blind.io, [&] { return got.has_value(); }));
+  EXPECT_EQ(got->how, "");
+}
+
+TEST(SupervisorLauncher, HandsOnLimitsOfMemory) {
+  Desk desk;
+  desk.serve();
+  worker_pool::Launcher::Order order = Desk::order();
+  order.memory_limit = 77;
+  desk.launcher.launch(order, [](const Outcome<int>&) {});
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return desk.requests.size() == 1; }));
+  EXPECT_EQ(desk.requests[0].at("memory_limit_bytes").to_number<int>(), 77);
+  desk.launcher.limit(desk.child, 99);
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return desk.requests.size() == 2; }));
+  EXPECT_EQ(desk.requests[1].at("command").as_string(), "limit");
+  EXPECT_EQ(desk.requests[1].at("memory_limit_bytes").to_number<int>(), 99);
+}
+
 TEST(SupervisorLauncher, ListsWorkersPageByPage) {
   Desk desk;
   desk.serve();

@@ -70,6 +70,32 @@ class Sharing : public TicketFixture {
   test_support::Gate pairs_gate_{folder_.path() / "pairs"};
 };
 
+/// Behind a call that is held in the worker three others come.
+class Prefetch : public Sharing, public ::testing::WithParamInterface<std::uint32_t> {};
+
+TEST_P(Prefetch, SoManyCallsWaitInTheRingOfABusyWorkerAndTheOthersAtTheNode) {
+  const std::uint32_t ahead = GetParam();
+  for (model::Record& record : config_.models) {
+    if (record.name != "pace") continue;
+    record.prefetch = ahead;
+    record.max_output_bytes = 1 << 16;  // several answers have room in the worker's arena
+  }
+  start({"pace"});
+  const DevicePtr device = log_in();
+  submit(device, "pace", test_support::kHeld);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  EXPECT_EQ(pool_->workers()[0].running, 1U);
+  constexpr std::uint32_t kMore = 3;
+  for (std::uint32_t i = 0; i < kMore; ++i) submit(device, "pace");
+  ASSERT_TRUE(until([&] { return requests_->counters().accepted == 1 + kMore; }));
+  EXPECT_EQ(pool_->workers()[0].running, 1 + ahead);
+  EXPECT_EQ(queued("pace"), kMore - ahead);
+  EXPECT_EQ(answers_in(device, FrameType::result), 0U);
+  gate_.open();
+  EXPECT_TRUE(until([&] { return answers_in(device, FrameType::result) == 1 + kMore; }));
+}
+INSTANTIATE_TEST_SUITE_P(Depth, Prefetch, ::testing::Values(0U, 1U, 2U));
+
 TEST_F(Sharing, AThousandQueuedRequestsEndAtTheirDeadlinesWhileTheOnlyWorkerIsBusy) {
   start({"hang"});
   dispatcher_->limit(100'000);

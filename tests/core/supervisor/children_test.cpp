@@ -48,6 +48,98 @@ TEST(Children, TellsHowAChildEndedWithItsLastLine) {
   EXPECT_FALSE(std::filesystem::exists(family.scratch.state.process_record("node")));
 }
 
+TEST(Children, NamesTheSignalThatAChildEndedBy) {
+  Family family;
+  const int pid = family.start("worker-1", "kill -SEGV $$");
+  EXPECT_EQ(family.children.end_of(pid), nullptr);
+  ASSERT_TRUE(run_until(family.io, [&] { return !family.ended.empty(); }));
+  EXPECT_EQ(family.ended[0].how(), "killed by signal 11 (SIGSEGV)");
+  ASSERT_NE(family.children.end_of(pid), nullptr);
+  EXPECT_EQ(family.children.end_of(pid)->how(), "killed by signal 11 (SIGSEGV)");
+}
+
+/// A folder that looks as cgroup v2 does where this process is alone in its group.
+struct FamilyWithGroups : Family {
+  std::filesystem::path base = scratch.path("cgroup");
+  FamilyWithGroups() {
+    std::filesystem::create_directories(base);
+    Scratch::write(base / "cgroup.controllers", "memory\n");
+    Scratch::write(base / "cgroup.procs", std::to_string(::getpid()) + "\n");
+    children.use(MemoryGroups(GroupPlace{base, "/"}, "12345678"), {});
+  }
+  int start_limited(const std::string& script, std::uint64_t limit = 512U << 20) {
+    const Outcome<int> pid = children.start("worker-1", {"/bin/sh", "-c", script}, {}, {}, limit);
+    EXPECT_TRUE(pid) << (pid ? "" : pid.error().detail);
+    return pid ? pid.value() : 0;
+  }
+  std::filesystem::path group_of(int pid) const { return base / ("gearbox-12345678-worker-1." + std::to_string(pid)); }
+};
+
+TEST(Children, AChildWithALimitRunsInAGroupOfItsOwn) {
+  FamilyWithGroups family;
+  const int pid = family.start_limited("kill -KILL $$");
+  const std::filesystem::path group = family.group_of(pid);
+  EXPECT_EQ(Scratch::read(group / "memory.max"), "671088640");
+  EXPECT_EQ(Scratch::read(group / "cgroup.procs"), std::to_string(pid));
+  const auto record = read_record(family.scratch.state.process_record("worker-1"));
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record.value().cgroup, group.string());
+  ASSERT_EQ(family.said.size(), 1U);
+  EXPECT_TRUE(family.said[0].starts_with("memory limits: each worker with one has a cgroup of its own"));
+  family.children.limit(pid, 1U << 20);
+  EXPECT_EQ(Scratch::read(group / "memory.max"), "1310720");
+  Scratch::write(group / "memory.events", "oom 1\noom_kill 1\n");  // what the kernel notes when it kills
+  ASSERT_TRUE(run_until(family.io, [&] { return !family.ended.empty(); }));
+  EXPECT_EQ(family.ended[0].how(), "took more than its memory limit of 1 MB");
+  for (const auto& file : std::filesystem::directory_iterator(group)) std::filesystem::remove(file);
+  family.children.sweep();
+  EXPECT_FALSE(std::filesystem::exists(group));
+}
+
+TEST(Children, AKillByAnyoneElseIsNotPutDownToTheLimit) {
+  FamilyWithGroups family;
+  const int pid = family.start_limited("kill -KILL $$");
+  Scratch::write(family.group_of(pid) / "memory.events", "oom 0\noom_kill 0\n");
+  ASSERT_TRUE(run_until(family.io, [&] { return !family.ended.empty(); }));
+  EXPECT_EQ(family.ended[0].how(), "killed by signal 9 (SIGKILL)");
+}
+
+TEST(Children, ALimitThatNoGroupCanKeepIsSaidOnceAndHindersNobody) {
+  Family family;
+  family.children.use(MemoryGroups(), "cgroup v2 is not mounted here");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(family.children.start("worker-1", {"/bin/sh", "-c", "exit 3"}, {}, {}, 1U << 20));
+  }
+  EXPECT_EQ(family.said,
+            std::vector<std::string>{"memory limits: resident memory is watched, for no cgroup can be made: "
+                                     "cgroup v2 is not mounted here"});
+  ASSERT_TRUE(run_until(family.io, [&] { return family.ended.size() == 2; }));
+  EXPECT_EQ(family.ended[1].how(), "exit code 3");
+}
+
+TEST(Children, WhatAKilledSupervisorLeftOfGroupsIsRemovedByTheNext) {
+  FamilyWithGroups family;
+  const int own = family.start_limited("sleep 300");
+  const std::filesystem::path unknown = family.base / "gearbox-12345678-worker-9.4711";
+  std::filesystem::create_directory(unknown);  // its process had only just been forked
+  const std::filesystem::path recorded = family.scratch.path("gearbox-12345678-worker-8.4710");
+  std::filesystem::create_directory(recorded);  // by a supervisor that was in another place
+  const ProcessRecord gone{.role = "worker-8",
+                           .pid = 4710,
+                           .start_time = 1,
+                           .boot_id = own_boot_id(),
+                           .argv = {"sleep"},
+                           .exe = "/bin/sleep",
+                           .order = "o",
+                           .cgroup = recorded.string()};
+  ASSERT_TRUE(write_record(family.scratch.state.process_record("worker-8"), gone));
+  std::filesystem::remove(family.scratch.state.process_record("worker-1"));  // that one is known already
+  family.children.adopt_recorded();
+  EXPECT_FALSE(std::filesystem::exists(unknown));
+  EXPECT_FALSE(std::filesystem::exists(recorded));
+  EXPECT_TRUE(std::filesystem::exists(family.group_of(own))) << "of one that runs";
+}
+
 TEST(Children, GivesAChildNoDescriptorOfOurs) {
   Family family;
   int leak[2];
@@ -140,7 +232,8 @@ TEST(Children, AdoptsLiveProcessesOfRecordsAndForgetsDeadOnes) {
                        .boot_id = own_boot_id(),
                        .argv = {"sleep"},
                        .exe = executable_of(left),
-                       .order = "o"};
+                       .order = "o",
+                       .cgroup = {}};
   ASSERT_TRUE(write_record(family.scratch.state.process_record("node"), record));
   record.role = "central";
   record.start_time += 1;  // its pid now belongs to somebody else

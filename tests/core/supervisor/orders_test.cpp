@@ -20,6 +20,23 @@ TEST(Orders, ReadsALaunch) {
   EXPECT_EQ(order.value().order, "7");
 }
 
+TEST(Orders, ReadsALimitOfMemory) {
+  const auto order = read_launch(object(R"({"role":"worker-3","argv":["/bin/x"],"memory_limit_bytes":1048576})"));
+  ASSERT_TRUE(order);
+  EXPECT_EQ(order.value().memory_limit, 1048576U);
+  EXPECT_EQ(read_launch(object(R"({"role":"worker-3","argv":["/bin/x"]})")).value().memory_limit, 0U);
+  EXPECT_FALSE(read_launch(object(R"({"role":"worker-3","argv":["/bin/x"],"memory_limit_bytes":-1})")));
+  EXPECT_FALSE(read_launch(object(R"({"role":"worker-3","argv":["/bin/x"],"memory_limit_bytes":"all"})")));
+
+  const auto later = read_limit(object(R"({"pid":7,"memory_limit_bytes":5})"));
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later.value().pid, 7);
+  EXPECT_EQ(later.value().memory_limit, 5U);
+  EXPECT_FALSE(read_limit(object(R"({"pid":7})")));
+  EXPECT_FALSE(read_limit(object(R"({"pid":1,"memory_limit_bytes":5})")));
+  EXPECT_FALSE(read_pid(object("{}")));
+}
+
 TEST(Orders, StartsWorkersOnlyUnderAllowedNames) {
   for (const char* role : {"node", "central", "worker-../../x", "worker-a/b", ""}) {
     boost::json::object request = object(R"({"argv":["/bin/x"]})");

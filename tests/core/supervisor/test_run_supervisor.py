@@ -112,7 +112,7 @@ class RunSupervisor(unittest.TestCase):
         os.kill(old, signal.SIGKILL)
         self.until(lambda: self.pids().get("node", old) != old, "another node")
         self.until(lambda: self.log().count("node ready at") == 2, "ready again")
-        self.assertIn("ended: signal 9 (Killed)", self.log())
+        self.assertIn("ended: killed by signal 9 (SIGKILL)", self.log())
         up.send_signal(signal.SIGTERM)
         self.assertEqual(up.wait(20), 0)
 
@@ -143,7 +143,7 @@ class RunSupervisor(unittest.TestCase):
 
     def test_a_build_that_does_not_return_is_barred(self):
         self.charged("hang", "hung node (pick did not return for 300 ms)", HANG_MS="300")
-        self.assertIn("ended: signal 9 (Killed)", self.log())
+        self.assertIn("ended: killed by signal 9 (SIGKILL)", self.log())
 
     def test_a_role_that_was_adopted_hangs(self):
         first = self.up(IN_A_CALL_node="hang", HANG_MS="4000")

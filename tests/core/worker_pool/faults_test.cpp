@@ -24,14 +24,18 @@ TEST_F(PoolFixture, AWorkerKilledInACallEndsItsCallsAndIsReplaced) {
   ASSERT_TRUE(all_ready(1));
   const WorkerId lost = first();
   std::vector<Errc> heard;
+  std::string detail;
   const auto hear = [&](const CallAnswer& answer) {
     heard.push_back(answer.outputs ? Errc::internal : answer.outputs.error().code);
+    if (!answer.outputs) detail = answer.outputs.error().detail;
   };
   ASSERT_TRUE(pool_->call(lost, spec_with(64), hear));
   ASSERT_TRUE(pool_->call(lost, spec_with(64), hear));
   ::kill(pool_->workers()[0].pid, SIGKILL);
   ASSERT_TRUE(until([&] { return heard.size() == 2; }));
   EXPECT_EQ(heard, (std::vector<Errc>{Errc::worker_lost, Errc::worker_lost}));
+  EXPECT_EQ(detail, "worker 1: its process ended: killed by signal 9");
+  EXPECT_EQ(pool_->workers()[0].reason, "its process ended: killed by signal 9");
   ASSERT_TRUE(all_ready(1));
   EXPECT_NE(first(), lost);
   EXPECT_EQ(pool_->workers()[0].restarts, 1U);
@@ -141,7 +145,7 @@ TEST_F(PoolFixture, AWorkerThatExitsBeforeItAttachesFailsToo) {
   timing_.start_tries = 2;
   ASSERT_TRUE(create(1, {"--do", "exit"}));
   ASSERT_TRUE(state_is("failed"));
-  EXPECT_EQ(pool_->workers()[0].reason, "its process ended");
+  EXPECT_EQ(pool_->workers()[0].reason, "its process ended: exit code 3");
 }
 
 TEST_F(PoolFixture, AWorkerThatNeverAttachesIsKilledAtTheLoadLimit) {

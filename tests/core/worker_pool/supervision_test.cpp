@@ -4,6 +4,8 @@
 #include <csignal>
 #include <thread>
 
+#include "support/gate.hpp"
+
 namespace gearbox::worker_pool {
 
 namespace {
@@ -148,6 +150,71 @@ TEST_F(Supervision, AWorkerThatGrowsTooLargeEndsAfterItsCallAndIsStartedAgain) {
   EXPECT_LT(pool_->workers()[0].memory_bytes, memory_limit_);
   EXPECT_EQ(pool_->ended().outgrown, 1U);
   EXPECT_EQ(pool_->workers()[0].restarts, 1U);
+}
+
+TEST_F(Supervision, AWorkerThatGrewTooLargeServesUntilAnotherOneIsReady) {
+  memory_limit_ = 90U << 20;  // four calls of 24 MiB are above it, and below a quarter more
+  ASSERT_TRUE(create(1, {"--do", "grow"}));
+  ASSERT_TRUE(all_ready(1));
+  const WorkerId large = first();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(answer_to(large, spec_with(64)).outputs);
+  std::size_t fewest = 1;
+  std::size_t most = 1;
+  std::string reason;
+  ASSERT_TRUE(until([&] {
+    const auto workers = pool_->workers();
+    const auto still =
+        std::find_if(workers.begin(), workers.end(), [&](const WorkerView& worker) { return worker.id == large; });
+    fewest = std::min(fewest, pool_->ready("echo", "1").size());
+    most = std::max(most, workers.size());
+    if (still != workers.end() && pool_->ended().outgrown == 1) reason = still->reason;
+    return still == workers.end();
+  }));
+  EXPECT_EQ(fewest, 1U) << "there was always one to serve";
+  EXPECT_EQ(most, 2U);
+  EXPECT_NE(reason.find("MiB, memory_limit_mb is 90"), std::string::npos) << reason;
+  EXPECT_EQ(pool_->ended().outgrown, 1U);
+  ASSERT_EQ(pool_->workers().size(), 1U);
+  EXPECT_EQ(pool_->workers()[0].restarts, 1U);
+  EXPECT_TRUE(answer_to(first(), spec_with(64)).outputs);
+}
+
+TEST_F(Supervision, AWorkerThatIsReplacedForItsSizeEndsItsCallFirst) {
+  test_support::Gate gate(root_);
+  ASSERT_TRUE(create(1, {"--do", "pace"}));
+  ASSERT_TRUE(all_ready(1));
+  const WorkerId large = first();
+  std::optional<CallAnswer> heard;
+  ASSERT_TRUE(pool_->call(large, spec_with(64, std::byte{test_support::kHeld}),
+                          [&](CallAnswer answer) { heard = std::move(answer); }));
+  ASSERT_TRUE(until([&] { return gate.is_reached() && pool_->workers()[0].memory_bytes > 0; }));
+  config_.workers[0].memory_limit_bytes = pool_->workers()[0].memory_bytes / 10 * 9;
+  pool_->apply(std::make_shared<const config::Config>(config_));
+  ASSERT_TRUE(until([&] { return pool_->ended().outgrown == 1; }));
+  config_.workers[0].memory_limit_bytes = 0;  // the next one shall stay
+  pool_->apply(std::make_shared<const config::Config>(config_));
+  ASSERT_TRUE(until([&] { return pool_->workers()[0].state == "draining"; }));
+  EXPECT_EQ(first(), large);
+  ASSERT_EQ(pool_->ready("echo", "1").size(), 1U);
+  EXPECT_FALSE(heard.has_value());
+  gate.open();
+  ASSERT_TRUE(until([&] { return heard.has_value(); }));
+  EXPECT_TRUE(heard->outputs);
+  EXPECT_TRUE(until([&] { return pool_->workers().size() == 1; }));
+  EXPECT_EQ(pool_->ready("echo", "1").size(), 1U);
+}
+
+TEST_F(Supervision, AnotherLimitIsToldToWhoeverKeepsIt) {
+  memory_limit_ = 1U << 30;
+  ASSERT_TRUE(create(1));
+  ASSERT_TRUE(all_ready(1));
+  EXPECT_EQ(launcher_->orders.at(0).memory_limit, 1U << 30);
+  const int process = pid();
+  config_.workers[0].memory_limit_bytes = 2U << 30;
+  pool_->apply(std::make_shared<const config::Config>(config_));
+  pool_->apply(std::make_shared<const config::Config>(config_));  // nothing new
+  const std::vector<std::pair<int, std::uint64_t>> told{{process, 2U << 30}};
+  EXPECT_EQ(launcher_->limits, told);
 }
 
 TEST_F(Supervision, AWorkerThatGrowsTooLargeInOneCallIsKilled) {
