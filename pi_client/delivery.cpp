@@ -15,6 +15,7 @@ struct Delivery::Running {
   std::shared_ptr<Inbox> inbox;  // of the latest attempt
   std::optional<Instant> first_submit;
   std::optional<Instant> settled;  // accepted, else answered
+  std::uint32_t parts = 0;         // of a streamed answer, handed on
 };
 
 namespace {
@@ -52,6 +53,10 @@ std::shared_ptr<Outgoing> outgoing_from(Payload payload, Instant expires) {
   return outgoing;
 }
 
+wire::Locate question_of(const SendOptions& send) {
+  return wire::Locate{send.task, steps::models_of(send.own.steps)};
+}
+
 }  // namespace
 
 std::vector<RequestFiles> requests_of(const SendOptions& options) {
@@ -74,7 +79,7 @@ Delivery::Delivery(Dialler dialler, const Options* options, Identity identity, L
     : dialler_(dialler),
       options_(options),
       identity_(std::move(identity)),
-      link_(dialler, options->central, &identity_, options->send.task, settings),
+      link_(dialler, options->central, &identity_, question_of(options->send), settings),
       on_report_(std::move(on_report)),
       requests_(requests_of(options->send)),
       turns_(dialler.executor),
@@ -125,7 +130,7 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   const SendOptions& send = options_->send;
   Report report;
   report.file = files.label;
-  report.task = send.task;
+  report.task = send.own.steps.empty() ? send.task : std::string(wire::kOwnSteps);
   Running running;
   running.begun = Clock::now();
   running.deadline_is_sooner = send.deadline && *send.deadline + kGrace < send.timeout;
@@ -145,13 +150,18 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   note_payload(payload.value(), report);
   const Instant expires = after(running.begun, send.deadline ? std::min(*send.deadline, send.timeout) : send.timeout);
   payload.value().submit.task = send.task;
+  payload.value().submit.steps = send.own.steps;
+  payload.value().submit.result = send.own.result;
+  payload.value().submit.stream = send.stream;
   running.outgoing = outgoing_from(std::move(payload).value(), expires);
+  running.outgoing->priority = send.priority;
   report.request = running.outgoing->id;
 
   running_.push_back(&running);
   Outcome<void> answered = co_await converse(&running, &report);
   std::erase(running_, &running);
   uploaded_by_finished_ += running.outgoing->submit.wire_bytes;
+  report.parts = running.parts;
   if (answered) {
     note_answer(running, report);
   } else {
@@ -177,12 +187,15 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
                                            connection->node() + " takes at most " + std::to_string(limit)};
     }
     const auto inbox = std::make_shared<Inbox>(dialler_.executor);
+    inbox->next_part = running->parts;
     running->inbox = inbox;
     if (!running->first_submit) running->first_submit = Clock::now();
     connection->begin(outgoing, attempt, inbox);
     while (!inbox->whole && !inbox->refused && !inbox->lost && !cancelled_ && Clock::now() < running->give_up) {
-      co_await inbox->bell.wait_until(running->give_up);
+      if (inbox->parts.empty()) co_await inbox->bell.wait_until(running->give_up);
+      take_parts(*running, *report, *connection);
     }
+    if (!cancelled_) take_parts(*running, *report, *connection);  // those that came right before the end
     report->traffic.sent += inbox->sent;
     report->traffic.received += inbox->received;
     if (inbox->accepted_at && !running->settled) running->settled = inbox->accepted_at;
@@ -190,6 +203,11 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     if (inbox->accepted || inbox->whole || inbox->upload_at.value_or(0) > 0) link_.made_progress();
     if (inbox->whole) {
       connection->forget(outgoing->id);
+      if (inbox->result->parts != running->parts) {
+        connection->tell(wire::FrameType::cancel, outgoing->id);
+        co_return Error{Errc::bad_frame, "the answer ends after " + std::to_string(inbox->result->parts) + " parts, " +
+                                             std::to_string(running->parts) + " came"};
+      }
       connection->tell(wire::FrameType::result_ack, outgoing->id);
       co_return done();
     }
@@ -213,6 +231,19 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     if (cancelled_) co_return Error{Errc::cancelled, "interrupted"};
     co_return out_of_time(running->deadline_is_sooner, options_->send);
   }
+}
+
+/// Hands on what has come, and lets the node send more.
+void Delivery::take_parts(Running& running, const Report& report, NodeConnection& connection) const {
+  Inbox& inbox = *running.inbox;
+  if (inbox.parts.empty()) return;
+  while (!inbox.parts.empty()) {
+    const Part part = std::move(inbox.parts.front());
+    inbox.parts.pop_front();
+    running.parts = part.number + 1;
+    if (on_part_) on_part_(report, part);
+  }
+  connection.tell(wire::FrameType::part_ack, running.outgoing->id, running.parts);
 }
 
 void Delivery::note_answer(const Running& running, Report& report) const {

@@ -23,6 +23,10 @@ class Delivery {
   Delivery(Dialler dialler, const Options* options, Identity identity, LinkSettings settings,
            std::function<void(Report)> on_report);
 
+  /// For streamed answers, before run(): called with each part, in order, each once, before the report. `so_far` has
+  /// file, task, request and node.
+  void on_part(std::function<void(const Report& so_far, const Part& part)> taken) { on_part_ = std::move(taken); }
+
   /// Returns when every request has been reported and all connections are closed.
   asio::awaitable<void> run();
   /// Requests under way are cancelled at the node and reported as cancelled; the others are reported without being
@@ -35,6 +39,7 @@ class Delivery {
   asio::awaitable<void> take_turns();
   asio::awaitable<Report> deliver(RequestFiles files);
   asio::awaitable<Outcome<void>> converse(Running* running, Report* report);
+  void take_parts(Running& running, const Report& report, NodeConnection& connection) const;
   void note_answer(const Running& running, Report& report) const;
 
   Dialler dialler_;
@@ -42,6 +47,7 @@ class Delivery {
   Identity identity_;
   NodeLink link_;
   std::function<void(Report)> on_report_;
+  std::function<void(const Report&, const Part&)> on_part_;
   std::vector<RequestFiles> requests_;
   std::size_t next_ = 0;
   std::size_t finished_ = 0;

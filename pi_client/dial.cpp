@@ -64,6 +64,7 @@ asio::awaitable<Outcome<wire::HelloOk>> log_in(std::shared_ptr<net::FrameStream>
   hello.user = std::move(user);
   hello.ticket = std::move(ticket);
   hello.agent = kAgent;
+  hello.keep = true;  // what we give up is cancelled one by one; a connection may also end to be made anew
   link::sign_hello(*keys, stream->h(), hello);
   wire::FrameHeader header;
   header.type = wire::FrameType::hello;

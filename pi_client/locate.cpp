@@ -7,12 +7,10 @@ namespace gearbox::client {
 namespace {
 
 asio::awaitable<Outcome<wire::Located>> ask(std::shared_ptr<net::FrameStream> stream, const Identity* identity,
-                                            std::string task, milliseconds within, milliseconds* retry_after) {
+                                            wire::Locate question, milliseconds within, milliseconds* retry_after) {
   Outcome<wire::HelloOk> welcome =
       co_await log_in(stream, identity->user, &identity->keys, std::string(), within, retry_after);
   if (!welcome) co_return std::move(welcome).error();
-  wire::Locate question;
-  question.task = std::move(task);
   wire::FrameHeader header;
   header.type = wire::FrameType::locate;
   Outcome<void> written =
@@ -30,10 +28,10 @@ asio::awaitable<Outcome<wire::Located>> ask(std::shared_ptr<net::FrameStream> st
 }  // namespace
 
 asio::awaitable<Outcome<wire::Located>> locate(Dialler dialler, CentralAddress central, const Identity* identity,
-                                               std::string task, milliseconds within, milliseconds* retry_after) {
+                                               wire::Locate question, milliseconds within, milliseconds* retry_after) {
   Outcome<std::shared_ptr<net::FrameStream>> stream = co_await dial(dialler, central.url, central.server_key, within);
   if (!stream) co_return std::move(stream).error();
-  Outcome<wire::Located> located = co_await ask(stream.value(), identity, std::move(task), within, retry_after);
+  Outcome<wire::Located> located = co_await ask(stream.value(), identity, std::move(question), within, retry_after);
   stream.value()->close();
   if (located) stop_point("client.located");
   co_return located;

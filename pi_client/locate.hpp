@@ -1,4 +1,4 @@
-// locate.hpp: asks central which node can do a task. One short connection for each question.
+// locate.hpp: asks central which node can do a task, or own steps. One short connection for each question.
 #pragma once
 
 #include "dial.hpp"
@@ -12,10 +12,10 @@ struct Identity {
   link::SigningKeys keys;
 };
 
-/// Logs in at central, asks for `task`, closes. `identity` outlives the call.
+/// Logs in at central, asks, closes. `identity` outlives the call.
 /// Errors: those of dial(); what central refuses with (auth_failed, unknown_task, no_node, rate_limited: *retry_after
 /// set); bad_frame when the answer is unusable.
 asio::awaitable<Outcome<wire::Located>> locate(Dialler dialler, CentralAddress central, const Identity* identity,
-                                               std::string task, milliseconds within, milliseconds* retry_after);
+                                               wire::Locate question, milliseconds within, milliseconds* retry_after);
 
 }  // namespace gearbox::client

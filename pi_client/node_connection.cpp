@@ -75,11 +75,12 @@ void NodeConnection::forget(const RequestId& id) {
   inboxes_.erase(found);
 }
 
-void NodeConnection::tell(wire::FrameType type, const RequestId& id) {
+void NodeConnection::tell(wire::FrameType type, const RequestId& id, std::uint32_t part) {
   if (why_) return;
   wire::FrameHeader header;
   header.type = type;
   header.request = id;
+  header.part = part;
   small_writes_.spawn(write_small(shared_from_this(), header));
 }
 
@@ -131,8 +132,10 @@ asio::awaitable<void> NodeConnection::push(Self self, std::shared_ptr<const Outg
   wire::FrameHeader header;
   header.type = wire::FrameType::submit;
   header.request = request->id;
+  header.priority = request->priority;
   header.attempt = attempt;
   header.remaining_ms = remaining(request->expires);
+  header.part = inbox->next_part;
   ByteView payload;
   if (request->inline_payload) {
     header.flags = wire::kInlinePayload;
@@ -233,6 +236,9 @@ void NodeConnection::sort(wire::Frame frame) {
     case FrameType::result:
     case FrameType::result_data:
       taken = take_result(*inbox, frame);
+      break;
+    case FrameType::result_part:
+      taken = take_part(*inbox, frame);
       break;
     default:
       return;

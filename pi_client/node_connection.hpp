@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dial.hpp"
 #include "gearbox/link/upload.hpp"
@@ -35,6 +37,15 @@ struct Outgoing {
   std::shared_ptr<link::UploadSender> sender;
   std::optional<Bytes> inline_payload;  // set: travels with the submit
   Instant expires;                      // the node may drop it then
+  std::uint8_t priority = 0;            // wished for; the account decides
+};
+
+/// One part of a streamed answer, whole.
+struct Part {
+  std::uint32_t number = 0;
+  std::vector<wire::TensorSpec> tensors;
+  std::uint64_t bytes = 0;
+  Bytes payload;  // the tensors' bytes, one after the other
 };
 
 /// What has been heard of one request on one connection.
@@ -46,7 +57,10 @@ struct Inbox {
   bool accepted = false;
   std::optional<wire::ResultMessage> result;
   Bytes payload;
-  bool whole = false;  // the result is complete
+  bool whole = false;           // the result is complete
+  std::deque<Part> parts;       // that came, in order; the listener takes them out
+  std::optional<Part> half;     // of which not all bytes are here
+  std::uint32_t next_part = 0;  // number of the one that comes next; set before begin(): those before are known
   std::optional<wire::ErrorMessage> refused;
   // noted here
   std::optional<Error> lost;   // the connection ended first
@@ -58,6 +72,9 @@ struct Inbox {
   std::uint64_t received = 0;
 };
 
+/// Sorts a result_part into its inbox: whole parts in order, each once. Errors: bad_frame, result_too_large.
+Outcome<void> take_part(Inbox& inbox, const wire::Frame& frame);
+
 class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
  public:
   /// `stream` has been logged in on. Starts reading at once.
@@ -67,8 +84,8 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
   /// Submits `request` and uploads what the node asks for; all that is heard comes to `inbox` until forget().
   void begin(std::shared_ptr<const Outgoing> request, std::uint32_t attempt, std::shared_ptr<Inbox> inbox);
   void forget(const RequestId& id);
-  /// Small frames about a request, sent in the background: cancel, result_ack.
-  void tell(wire::FrameType type, const RequestId& id);
+  /// Small frames about a request, sent in the background: cancel, result_ack, part_ack.
+  void tell(wire::FrameType type, const RequestId& id, std::uint32_t part = 0);
 
   bool is_open() const { return !why_; }
   const Error& why_closed() const { return *why_; }  // precondition: not open

@@ -32,12 +32,12 @@ milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseco
   return std::max(advised, milliseconds(ceiling.count() - half)) + milliseconds(jitter);
 }
 
-NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, std::string task,
+NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, wire::Locate question,
                    LinkSettings settings)
     : dialler_(std::move(dialler)),
       central_(std::move(central)),
       identity_(identity),
-      task_(std::move(task)),
+      question_(std::move(question)),
       settings_(settings),
       started_(Clock::now()),
       bell_(dialler_.executor),
@@ -133,7 +133,7 @@ asio::awaitable<Outcome<void>> NodeLink::connect_once(milliseconds* advised) {
 asio::awaitable<Outcome<void>> NodeLink::ask_central(milliseconds* advised) {
   const Instant from = Clock::now();
   Outcome<wire::Located> located =
-      co_await locate(dialler_, central_, identity_, task_, settings_.connect_within, advised);
+      co_await locate(dialler_, central_, identity_, question_, settings_.connect_within, advised);
   if (!located) {
     // An old ticket may still be good when central is away: what runs goes on.
     if (located_ && worth_retrying(located.error().code) && Clock::now() < ticket_until_) {

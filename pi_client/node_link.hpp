@@ -30,8 +30,9 @@ milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseco
 
 class NodeLink {
  public:
-  /// `identity` outlives the link.
-  NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, std::string task, LinkSettings settings);
+  /// `identity` outlives the link; `question` is what central is asked.
+  NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, wire::Locate question,
+           LinkSettings settings);
 
   struct Lease {
     std::shared_ptr<NodeConnection> connection;
@@ -62,7 +63,7 @@ class NodeLink {
   Dialler dialler_;
   CentralAddress central_;
   const Identity* identity_;
-  std::string task_;
+  wire::Locate question_;
   LinkSettings settings_;
   Instant started_;
   Bell bell_;

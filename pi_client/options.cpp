@@ -37,7 +37,9 @@ constexpr char kSendFooter[] =
     "Example:\n"
     "  pi_client send --central tcp://broker.example:7600 --server-key KEY --user anna --task read-text *.jpg --json\n"
     "  pi_client send ... --task measure --input color=c.ppm --input depth=d.npy --out results/\n"
-    "  pi_client send ... --task count-animals frame.ppm --lossy 90 --deadline-ms 2000";
+    "  pi_client send ... --steps my_steps.toml photo.jpg\n"
+    "  pi_client send ... --task count-animals frame.ppm --lossy 90 --deadline-ms 2000\n"
+    "  pi_client send ... --task tell-story --tensor prompt prompt.npy --stream";
 
 constexpr char kKeyFooter[] = "Example:\n  pi_client key show";
 
@@ -83,6 +85,7 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   std::string key_text;
   std::vector<std::string> input_texts;
   int lossy = 0;
+  int priority = 0;
   std::int64_t deadline_ms = 0;
   std::int64_t timeout_ms = options.send.timeout.count();
   std::int64_t first_contact_ms = options.send.first_contact.count();
@@ -125,7 +128,12 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   CLI::App* send = app.add_subcommand("send", "Sends files through a task and prints the results.");
   add_central(send);
   SendOptions& s = options.send;
-  send->add_option("--task", s.task, "what to do with them")->required()->type_name("NAME")->check(named("task"), "");
+  CLI::Option* task =
+      send->add_option("--task", s.task, "what to do with them")->type_name("NAME")->check(named("task"), "");
+  send->add_option("--steps", s.steps_file,
+                   "instead of a task, steps of your own: [[step]] and [result] as in a task's file")
+      ->type_name("FILE.toml")
+      ->excludes(task);
   CLI::Option* files = send->add_option("FILE", s.files, "JPEG, PNG, .npy or PNM; each is one request")->type_name("");
   send->add_option("--input", input_texts, "one input of a task with several; together they are one request")
       ->type_name("NAME=FILE")
@@ -138,6 +146,7 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
       ->check(named("tensor"), "");
   send->add_flag("--json", s.json, "one JSON object per request and line, as they finish");
   send->add_flag("--quiet", s.quiet, "results only: no table, no progress bar");
+  send->add_flag("--stream", s.stream, "print parts of an answer as they come, from models that stream");
   send->add_option("--out", s.out, "write results other than text there as .npy (a folder, or one file)")
       ->type_name("PATH");
   send->add_option("--parallel", s.parallel, "requests under way at once")
@@ -149,6 +158,10 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
                        "let raw 8-bit frames travel as JPEG of this quality, where the task allows it")
           ->type_name("QUALITY")
           ->check(CLI::Range(1, 100));
+  send->add_option("--priority", priority, "higher goes first, up to what the account may")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 255));
   CLI::Option* deadline_option =
       send->add_option("--deadline-ms", deadline_ms, "time for each request; the broker drops what is later")
           ->type_name("N")
@@ -173,6 +186,9 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   Parsed parsed;
   try {
     app.parse(argc, argv);
+    if (send->parsed() && s.task.empty() && s.steps_file.empty()) {
+      throw CLI::RequiredError("send: --task or --steps");
+    }
     if (send->parsed() && s.files.empty() && input_texts.empty()) {
       throw CLI::RequiredError("send: FILE or --input NAME=FILE");
     }
@@ -195,9 +211,11 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
     s.inputs.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   if (lossy_option->count() > 0) s.lossy = lossy;
+  s.priority = static_cast<std::uint8_t>(priority);
   if (deadline_option->count() > 0) s.deadline = milliseconds(deadline_ms);
   s.timeout = milliseconds(timeout_ms);
   s.first_contact = milliseconds(first_contact_ms);
+  if (s.stream && !s.json) s.parallel = 1;  // texts that come at once would be torn apart
   options.command = enrol->parsed() ? Command::enrol : show->parsed() ? Command::show_key : Command::send;
   parsed.options = std::move(options);
   return parsed;

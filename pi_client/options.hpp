@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "gearbox/steps/steps_file.hpp"
 
 namespace gearbox::client {
 
@@ -29,15 +31,19 @@ struct EnrolOptions {
 };
 
 struct SendOptions {
-  std::string task;
+  std::string task;                                         // empty: own steps
+  std::string steps_file;                                   // TOML; empty: a task
+  steps::StepList own;                                      // what it says, once it was read
   std::vector<std::string> files;                           // one request each, as tensor `tensor`
   std::vector<std::pair<std::string, std::string>> inputs;  // name and file: together one request, instead of `files`
   std::string tensor = "image";
   std::string out;  // empty: none; a folder, or with one request and one binary result a file
   bool json = false;
   bool quiet = false;
+  bool stream = false;                   // parts of a streamed answer as they come
   unsigned parallel = 4;                 // requests under way at once
   std::optional<int> lossy;              // JPEG quality 1 to 100 for raw 8-bit frames; none: lossless only
+  std::uint8_t priority = 0;             // higher goes first, as far as the account may
   std::optional<milliseconds> deadline;  // told to the node with each request
   milliseconds timeout{60'000};          // for each request, reconnects included
   milliseconds first_contact{10'000};    // how long central may be unreachable at the start

@@ -33,17 +33,22 @@ std::uint64_t count(microseconds time) {
   return static_cast<std::uint64_t>(time.count());
 }
 
+/// "NAME":{"dtype":...,"shape":[...] and no end.
+void append_output_begin(std::string& out, const wire::TensorSpec& spec) {
+  append_outside_text(out, spec.name);
+  out += ":{\"dtype\":\"";
+  out += wire::name_of(spec.dtype);
+  out += "\",\"shape\":[";
+  for (std::size_t k = 0; k < spec.shape.size(); ++k) out += (k > 0 ? "," : "") + std::to_string(spec.shape[k]);
+  out += ']';
+}
+
 void append_outputs(std::string& out, const Report& report) {
   out += ",\"outputs\":{";
   for (std::size_t i = 0; i < report.result.tensors.size(); ++i) {
     const wire::TensorSpec& spec = report.result.tensors[i];
     if (i > 0) out += ',';
-    append_outside_text(out, spec.name);
-    out += ":{\"dtype\":\"";
-    out += wire::name_of(spec.dtype);
-    out += "\",\"shape\":[";
-    for (std::size_t k = 0; k < spec.shape.size(); ++k) out += (k > 0 ? "," : "") + std::to_string(spec.shape[k]);
-    out += ']';
+    append_output_begin(out, spec);
     if (i < report.paths.size() && !report.paths[i].empty()) {
       append_member(out, "path", report.paths[i]);
     } else {
@@ -76,6 +81,7 @@ void append_timing(std::string& out, const Report& report) {
     append_member(out, "calls", step.calls);
     append_member(out, "queue_us", step.queue_us);
     append_member(out, "run_us", step.run_us);
+    append_member(out, "retries", step.retries);
     out += '}';
   }
   out += ']';
@@ -123,6 +129,7 @@ std::string to_json(const Report& report) {
   append_member(out, "request", report.request.is_nil() ? std::string() : to_text(report.request));
   append_member(out, "task", report.task);
   append_member(out, "node", report.node);
+  if (report.parts > 0) append_member(out, "parts", report.parts);
   if (report.error) {
     out += ",\"error\":{\"code\":" + std::to_string(static_cast<unsigned>(report.error->code));
     append_member(out, "name", name_of(report.error->code));
@@ -149,6 +156,30 @@ std::string to_json(const Report& report) {
       append_json_string(out, input.codecs[i]);
     }
     out += ']';
+  }
+  out += "}}";
+  return out;
+}
+
+std::string part_json(const Report& so_far, const Part& part) {
+  std::string out = "{\"file\":";
+  append_outside_text(out, so_far.file);
+  append_member(out, "request", to_text(so_far.request));
+  append_member(out, "task", so_far.task);
+  append_member(out, "node", so_far.node);
+  append_member(out, "part", part.number);
+  out += ",\"outputs\":{";
+  ByteView rest(part.payload);
+  bool first = true;
+  for (const wire::TensorSpec& spec : part.tensors) {
+    if (!first) out += ',';
+    first = false;
+    append_output_begin(out, spec);
+    std::string data;
+    out += ",\"data\":";
+    out += append_json_elements(data, spec, rest.first(spec.bytes)) ? data : "null";
+    out += '}';
+    rest = rest.subspan(spec.bytes);
   }
   out += "}}";
   return out;
@@ -196,9 +227,11 @@ std::string table(const Report& report) {
   for (const wire::StepTiming& step : report.result.timing.steps) {
     std::string note = escaped(step.model, 64) + " " + escaped(step.version, 64);
     if (step.calls != 1) note += ", " + std::to_string(step.calls) + " calls";
+    if (step.retries > 0) note += ", " + std::to_string(step.retries) + " made again";
     if (step.queue_us > 0) note += ", waited " + milliseconds_text(step.queue_us);
     append_row(out, "step " + escaped(step.step, 64), milliseconds_text(step.run_us), note);
   }
+  if (report.parts > 0) append_row(out, "parts", std::to_string(report.parts));
   append_row(out, "reply", milliseconds_text(count(report.timing.reply)));
   append_row(out, "total", milliseconds_text(count(report.timing.total)));
   std::string ratio;

@@ -47,6 +47,7 @@ struct Report {
   std::optional<Error> error;
   wire::ResultMessage result;      // without an error
   Bytes payload;                   // the tensors' bytes, one after the other
+  std::uint32_t parts = 0;         // of a streamed answer, handed on before this
   std::vector<std::string> paths;  // per tensor: the file it was written to, or empty
   DeviceTiming timing;
   Traffic traffic;

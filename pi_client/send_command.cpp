@@ -6,11 +6,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include <utility>
+
 #include "delivery.hpp"
 #include "device_key.hpp"
 #include "gearbox/base/text.hpp"
 #include "output.hpp"
 #include "result_files.hpp"
+#include "stream_text.hpp"
 
 namespace gearbox::client {
 
@@ -54,13 +57,23 @@ bool print_report(Report report, const SendOptions& options, bool several, Conso
     console.remarks(error_text(report));
     return false;
   }
-  console.results((several ? "== " + escaped(report.file, 512) + "\n" : std::string()) + result_text(report));
+  console.results((several && report.parts == 0 ? "== " + escaped(report.file, 512) + "\n" : std::string()) +
+                  result_text(report));
   if (!options.quiet)
     console.remarks((several ? "-- " + escaped(report.file, 512) + "\n" : std::string()) + table(report));
   return true;
 }
 
-int run_send(const Options& options, const LinkSettings& settings, plugin::Transport& transport, Console& console) {
+int run_send(const Options& given, const LinkSettings& settings, plugin::Transport& transport, Console& console) {
+  Options options = given;
+  if (!options.send.steps_file.empty()) {
+    Outcome<steps::StepList> own = steps::read_steps_file(options.send.steps_file);
+    if (!own) {
+      console.remarks("pi_client: " + own.error().detail + "\n");
+      return 2;
+    }
+    options.send.own = std::move(own).value();
+  }
   Outcome<link::SigningKeys> keys = load_device_key(options.keys);
   if (!keys) {
     console.remarks("pi_client: " + escaped(describe(keys.error()), 1024) + "\n");
@@ -79,9 +92,16 @@ int run_send(const Options& options, const LinkSettings& settings, plugin::Trans
   Identity identity;
   identity.user = options.central.user;
   identity.keys = keys.value();
+  StreamText text;  // of the request under way: --stream sends one after the other, unless it prints JSON
   Delivery delivery(dialler, &options, std::move(identity), settings, [&](Report report) {
     bar.clear();
+    if (!options.send.json && report.parts > 0) console.results(std::exchange(text, StreamText()).end());
     all_good = print_report(std::move(report), options.send, several, console) && all_good;
+  });
+  delivery.on_part([&](const Report& so_far, const Part& part) {
+    bar.clear();
+    if (!options.send.json && several && part.number == 0) console.results("== " + escaped(so_far.file, 512) + "\n");
+    console.results(options.send.json ? part_json(so_far, part) + "\n" : text.add(part));
   });
   Bell finished(dialler.executor);
   bool is_finished = false;

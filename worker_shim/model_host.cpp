@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "batches.hpp"
 #include "gearbox/base/stop_point.hpp"
 #include "gearbox/base/text.hpp"
 #include "gearbox/shm/call_block.hpp"
@@ -35,6 +36,7 @@ py::dict record_for_python(const model::Record& record, std::uint32_t threads) {
   fields["threads"] = threads;
   fields["max_batch"] = record.max_batch;
   fields["max_output_bytes"] = record.max_output_bytes;
+  fields["stream"] = record.stream;
   return fields;
 }
 
@@ -58,15 +60,14 @@ Outcome<void> guarded(const py::handle& helpers, const Work& work) {
   }
 }
 
-/// May the model be asked? The last look before it is: what waited in the ring may be of no use by now.
-/// Errors: deadline_exceeded; cancelled.
-Outcome<void> still_wanted(const shm::Call& call) {
-  if (shm::is_cancelled(call.block)) return Error{Errc::cancelled, "it was cancelled before the model was free"};
-  const auto deadline = std::chrono::nanoseconds(call.descriptor.deadline_ns);
-  if (deadline.count() != 0 && Clock::now().time_since_epoch() >= deadline) {
-    return Error{Errc::deadline_exceeded, "its time was up before the model was free"};
-  }
-  return done();
+/// Are there as many results as items? Errors: bad_result. May throw.
+Outcome<void> check_count(const py::object& given, std::size_t items) {
+  const bool list = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
+  const std::size_t count = list ? py::len(given) : 0;  // of a subclass: it may say or raise anything
+  if (list && count == items) return done();
+  const std::string what = list ? "a list of " + std::to_string(count) : std::string(Py_TYPE(given.ptr())->tp_name);
+  return Error{Errc::bad_result,
+               "infer() gave " + what + " for a batch of " + std::to_string(items) + ", not a list of as many dicts"};
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::stri
     }
     host->model_ =
         host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
-    host->infer_ = host->model_.attr("infer");
+    host->infer_ = host->model_.attr(record.stream ? "stream" : "infer");
     host->arrays_.open(host->ndarray_, host->dtypes_);
     for (const model::TensorDecl& input : record.inputs) host->input_names_.push_back(name_object(input.name));
     for (const model::TensorDecl& output : record.outputs) host->output_names_.push_back(name_object(output.name));
@@ -194,32 +195,31 @@ void ModelHost::infer(std::vector<Item*>& items) {
   Watchdog::busy(false);
   const std::chrono::nanoseconds run = Clock::now() - before;
   running_.clear();
-  for (Item* item : items) item->run = run;
-
-  if (!state) {
-    if (items.size() == 1) {
-      items[0]->state = std::move(state);
-      return;
-    }
-    for (Item* item : items) {
-      item->state = still_wanted(*item->call);
-      if (!item->state) continue;
-      std::vector<Item*> alone{item};
-      infer(alone);
-    }
-    return;
+  for (Item* item : items) {
+    item->run = run;
+    item->call->batch = static_cast<std::uint32_t>(items.size());
   }
-  std::size_t count = 0;
-  Outcome<void> counted = guarded(helpers_, [&]() -> Outcome<void> {
-    const bool list = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
-    if (list) count = py::len(given);  // of a subclass: it may say or raise anything
-    if (list && count == items.size()) return done();
-    const std::string what = list ? "a list of " + std::to_string(count) : std::string(Py_TYPE(given.ptr())->tp_name);
-    return Error{Errc::bad_result, "infer() gave " + what + " for a batch of " + std::to_string(items.size()) +
-                                       ", not a list of as many dicts"};
-  });
+
+  if (state) {
+    state = guarded(helpers_, [&] { return check_count(given, items.size()); });
+    if (!state && items.size() > 1) {
+      std::fprintf(stderr, "worker_shim: model=%s %s\n", record_.name.c_str(), state.error().detail.c_str());
+    }
+  }
+  if (!state && items.size() > 1) return one_by_one(items);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i]->state = counted ? guarded(helpers_, [&] { return take_result(given, i, *items[i]); }) : counted;
+    items[i]->state = state ? guarded(helpers_, [&] { return take_result(given, i, *items[i]); }) : state;
+  }
+}
+
+/// One of a batch may have spoilt it for all: each gets what it is worth alone.
+void ModelHost::one_by_one(const std::vector<Item*>& items) {
+  for (Item* item : items) {
+    item->state = still_wanted(*item->call, Clock::now());
+    if (!item->state) continue;
+    item->call->reserved = shm::kAnswerBlockBytes;  // what it was lent for the batch it has no use for
+    std::vector<Item*> alone{item};
+    infer(alone);
   }
 }
 
@@ -235,9 +235,10 @@ void ModelHost::run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls
   endpoint_ = &endpoint;
   if (items_.size() < calls.size()) items_.resize(calls.size());
   batch_.clear();
+  const Instant now = Clock::now();
   for (std::size_t i = 0; i < calls.size(); ++i) {
     items_[i].call = &calls[i];
-    items_[i].state = still_wanted(calls[i]);
+    items_[i].state = still_wanted(calls[i], now);
     if (!items_[i].state) continue;
     Outcome<py::object> input = build_item(calls[i]);
     if (!input) {

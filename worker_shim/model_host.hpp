@@ -23,10 +23,27 @@ class ModelHost {
   /// Errors: model_failed, with the last line of what Python raised (SystemExit too).
   static Outcome<ModelHost*> load(const model::Record& record, const std::string& device, std::uint32_t threads);
 
-  /// Runs `calls` as one batch and answers each through `endpoint`. When infer() raises for more than one, they are run
-  /// one by one, so that one bad request does not fail its neighbours. Calls whose time is up are answered without
-  /// being run.
+  /// Runs `calls` as one batch and answers each through `endpoint`. When infer() raises for more than one, or gives
+  /// another number of results, they are run one by one, so that one bad request does not fail its neighbours. Calls
+  /// whose time is up are answered without being run.
   void run(shm::WorkerEndpoint& endpoint, std::vector<shm::Call>& calls);
+
+  // Models that stream; streaming.cpp.
+
+  /// What stream() gave for one request, and the views that it was given.
+  struct Stream {
+    pybind11::object parts;  // the iterator
+    std::vector<pybind11::object> lent;
+  };
+  /// Errors: bad_input; what the model raised. Nothing is open then.
+  Outcome<Stream> open_stream(const shm::Call& call);
+  /// Lets the model make one more part. False: there are no more. Errors: what the model raised, bad_result; the stream
+  /// is to be closed then, as at its end.
+  Outcome<bool> next_part(Stream& stream, Results& into);
+  /// Tells a generator that has not come to its end (GeneratorExit), and lets go of it.
+  void close_stream(Stream& stream);
+  /// A probe's stream, over some parts or to its end. Errors: those of the other three.
+  Outcome<void> try_stream(const shm::Call& probe);
 
   /// Does the model hold memory of calls that have been answered? Then the mappings must stay until the process ends.
   bool holds_memory() const { return !held_.empty(); }
@@ -55,12 +72,13 @@ class ModelHost {
   pybind11::object objects_from(const shm::InputTensor& tensor);
   Outcome<pybind11::object> probe_item();
   void infer(std::vector<Item*>& items);
+  void one_by_one(const std::vector<Item*>& items);
   Outcome<void> take_result(const pybind11::object& given, std::size_t index, Item& item);
   void answer(shm::WorkerEndpoint& endpoint, Item& item);
   void take_back_views();
 
   model::Record record_;
-  pybind11::object model_, infer_, helpers_, ndarray_;
+  pybind11::object model_, infer_, helpers_, ndarray_;  // infer_: stream() of a model that streams
   NumpyArrays::Dtypes dtypes_;
   NumpyArrays arrays_;
   std::vector<pybind11::object> input_names_, output_names_;  // of the record's, as Python text, made once

@@ -25,6 +25,9 @@ std::variant<Options, int> parse_options(int argc, char** argv) {
       ->check(CLI::Range(0, 1024))
       ->type_name("N");
   app.add_option("--device", options.device, "handed to the model's load(): cpu, cuda:0 ...")->type_name("D");
+  app.add_option("--devices", options.devices, "what the configuration says of devices; told to the node")
+      ->type_name("LIST");
+  app.add_option("--origin", options.origin, "which life of a node starts it; told to the node")->type_name("ID");
   std::int64_t reattach_ms = options.reattach.count();
   app.add_option("--reattach-ms", reattach_ms, "how long to look for a new node after the old one is gone [ms]")
       ->check(CLI::Range(0, 600000))

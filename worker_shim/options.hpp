@@ -25,7 +25,9 @@ struct Options {
   std::filesystem::path node;    // the node's workers socket
   std::uint32_t slot = 0;
   std::uint32_t threads = 0;  // 0: as the record says
-  std::string device;         // "", "cpu", "cuda:0"
+  std::string device;         // "", "cpu", "cuda:0": what load() is given
+  std::string devices;        // as the configuration says; told to the node
+  std::string origin;         // the life of the node that had it started; told to the node
   std::chrono::milliseconds reattach{5000};
 };
 

@@ -26,6 +26,7 @@ constexpr milliseconds kBeatEvery = shm::WorkerEndpoint::kBeatEvery;
 std::atomic<bool> g_stopping{false};
 int g_wake = -1;
 std::atomic<bool> g_busy{false};  // set and cleared around every call: too often for a mutex
+std::atomic<bool> g_node_gone{false};
 
 struct Limit {
   Instant at;
@@ -73,13 +74,16 @@ void end_if_due(State& now_state, Instant now) {
     say((*limit)->why);
     leave((*limit)->code);
   }
-  if (!now_state.node || !g_busy.load(std::memory_order_relaxed) || !now_state.node->gone()) {
+  const bool gone = now_state.node && now_state.node->gone();
+  g_node_gone.store(gone, std::memory_order_relaxed);
+  if (!gone) {
     now_state.gone_since.reset();
     return;
   }
   if (!now_state.gone_since) now_state.gone_since = now;
   if (now >= after(*now_state.gone_since, now_state.node->limit)) {
-    say("the node is gone and the model's call does not come back");
+    say(g_busy.load(std::memory_order_relaxed) ? "the node is gone and the model's call does not come back"
+                                               : "the node is gone and a thread of the model holds the GIL");
     leave(ExitCode::failed);
   }
 }
@@ -159,6 +163,11 @@ void Watchdog::watch_node(Node node) {
 void Watchdog::forget_node() {
   const std::lock_guard lock(state().mutex);
   state().node.reset();
+  g_node_gone.store(false, std::memory_order_relaxed);
+}
+
+bool Watchdog::node_gone() {
+  return g_node_gone.load(std::memory_order_relaxed);
 }
 
 void Watchdog::busy(bool is) {

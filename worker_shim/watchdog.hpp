@@ -32,13 +32,16 @@ class Watchdog {
   /// second, whatever Python or the model do.
   struct Node {
     std::function<void()> beat;
-    std::function<bool()> gone;  // asked while a call is running
+    std::function<bool()> gone;
     std::chrono::milliseconds limit{};
   };
-  /// When `gone` has been true for `limit`, the process ends: the node is gone and the model's call does not come back.
+  /// When `gone` has been true for `limit`, the process ends: the node is gone, and the model's call does not come
+  /// back, or whoever holds the GIL does not let go of it.
   static void watch_node(Node node);
   /// Once it returns, neither function is called any more.
   static void forget_node();
+  /// Has `gone` been true at the last look? Costs nothing, so it may be asked around each call.
+  static bool node_gone();
 
   /// Is the model running a call?
   static void busy(bool is);

@@ -49,10 +49,10 @@ def run(words, **more):
     return subprocess.run([str(word) for word in words], cwd=ROOT, **more).returncode
 
 
-def configure(preset, count):
+def configure(preset, count, *options):
     log = LOGS / f"{preset}.configure.log"
     with open(log, "w") as out:
-        if run(["cmake", "--preset", preset], stdout=out, stderr=subprocess.STDOUT) != 0:
+        if run(["cmake", "--preset", preset, *options], stdout=out, stderr=subprocess.STDOUT) != 0:
             print(log.read_text())
             count.broke(f"{preset}: configure")
             return False
@@ -76,6 +76,12 @@ def ctest(preset, count, more):
         count.read_junit(report, preset)
     else:
         count.broke(f"{preset}: ctest left no report")
+
+
+def as_users_build_it(count):
+    """The optimised build of scripts/demo: it has no tests, but its compiler sees more, and every warning is an error."""
+    if configure("release", count, "-DGEARBOX_BENCH=OFF"):
+        build("release", count)
 
 
 def sanitizer_targets(preset):
@@ -115,6 +121,7 @@ def main():
     if configure("dev", count) and build("dev", count, ["all", "all_verify_interface_header_sets"]):
         ctest("dev", count, labels + only)
     if not options.only:
+        as_users_build_it(count)
         for preset in SANITIZED:
             sanitizer(preset, count)
     print(f"\n{time.monotonic() - began:.0f} s")

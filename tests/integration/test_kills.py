@@ -56,6 +56,16 @@ class Kills(unittest.TestCase):
     def test_node(self):
         self.comes_back("node")
 
+    def test_node_and_supervisor_at_once(self):
+        """The next supervisor starts while the node is still ending: its sockets answer yet, and nobody is behind them."""
+        for _ in range(5):
+            node = self.cluster.record("node")["pid"]
+            os.kill(node, signal.SIGKILL)
+            self.cluster.replace_supervisor()
+            wait_until("another node", lambda: (self.cluster.records().get("node") or {"pid": node})["pid"] != node, 60)
+            self.cluster.wait_ready(60)
+        self.ends_clean()
+
     def test_central(self):
         self.comes_back("central")
 

@@ -48,24 +48,6 @@ shape = [-1]
 OUTPUT
 '''
 
-TASK = '''
-summary = "NAME"
-deadline_ms = DEADLINE
-
-[[input]]
-name = "image"
-dtype = "UINT8"
-shape = [-1]
-
-[[step]]
-name = "run"
-model = "NAME"
-inputs = {image = "request.image"}
-
-[result]
-RESULT = "run.RESULT"
-'''
-
 IMAGE = 'name = "image"\ndtype = "UINT8"\nshape = [-1]'
 LABEL = 'name = "label"\ndtype = "BYTES"\nshape = [1]'
 SCORE = 'name = "score"\ndtype = "FP32"\nshape = [-1]'
@@ -90,21 +72,22 @@ BODIES = {
     "import-error": ("import a_module_that_is_not_there\n" + ECHO, IMAGE, 60000),
     "syntax-error": ("def infer(inputs: return inputs\n", IMAGE, 60000),
     "system-exit": ("import sys\nsys.exit('bad weights')\n" + ECHO, IMAGE, 60000),
-    "thread-left-running": ("import threading, time\n"
-                            "def spin():\n"
-                            "    while True: time.sleep(0.001)\n"
-                            "threading.Thread(target=spin).start()\n" + ECHO, IMAGE, 60000),
+    "thread-left-running": ("import threading\n"
+                            "threading.Thread(target=threading.Event().wait).start()\n" + ECHO, IMAGE, 60000),
     "non-utf8-reply": ("def infer(inputs): return {'label': b'\\xff\\xfe\\x80caf\\xe9'}\n", LABEL, 60000),
     "nan-reply": ("import array\n"
                   "def infer(inputs): return {'score': array.array('f', [1.0, float('nan'), float('inf'), float('-inf'), -0.0,"
                   " 1e-45])}\n", SCORE, 60000),
-    "answers-late": ("import time\n"
-                     "def infer(inputs):\n"
-                     "    if inputs['image'].size > 1: time.sleep(3)\n"
+    "answers-late": ("def infer(inputs):\n"
+                     "    if inputs['image'].size > 1: open(GATE).read()\n"
                      "    return inputs\n", IMAGE, 1000),
 }
 NEVER_READY = {"killed-in-init": "", "aborts-in-init": "", "import-error": "a_module_that_is_not_there",
                "syntax-error": "SyntaxError", "system-exit": "bad weights"}
+
+
+def gate_path(folder):
+    return folder.parent / "gate"
 
 
 def configs_of(bodies):
@@ -118,9 +101,9 @@ def configs_of(bodies):
             (model / "model.toml").write_text(RECORD.replace("NAME", name).replace("OUTPUT", output))
             runs = folder.parent / f"runs-{name}"
             (model / "model.py").write_text(WRAPPER.replace("RUNS", repr(str(runs))))
-            (model / "body.py").write_text(body)
+            (model / "body.py").write_text(body.replace("GATE", repr(str(gate_path(folder)))))
             (folder / f"tasks/{name}.toml").write_text(
-                TASK.replace("NAME", name).replace("RESULT", field).replace("DEADLINE", str(deadline)))
+                cluster.one_step_task(name, [field], f"deadline_ms = {deadline}"))
             workers += f'\n[[worker]]\nmodel = "{name}"\nenv = "plain"\ncount = 1\n'
         file = folder / "gearbox.toml"
         file.write_text(file.read_text() + workers)
@@ -228,13 +211,19 @@ class Misbehaving(unittest.TestCase):
 
     def test_a_late_answer_reaches_nobody(self):
         self.start({"answers-late": BODIES["answers-late"]})
+        gate = cluster.Gate(gate_path(self.site.configs))
+        self.addCleanup(gate.open)
         pid = self.wait_for("answers-late", "ready")["pid"]
+        before = self.runs("answers-late")
         for _ in range(2):
             answer = self.submit("answers-late")
             self.assertEqual(answer["error"]["name"], "deadline_exceeded", answer)
         self.good_one()
+        self.assertTrue(gate.is_reached(), "the first one is still there")
+        gate.open()
         wait_until("both calls to end", lambda: self.workers()["answers-late"]["running"] == 0, 30)
         self.assertEqual(self.workers()["answers-late"]["pid"], pid, "a late answer is no fault against the contract")
+        self.assertEqual(self.runs("answers-late") - before, 1, "the second was late before it could be run")
         self.stop_whole()
 
     def test_the_field_s_own_bodies(self):

@@ -79,7 +79,7 @@ class Supervision(unittest.TestCase):
         self.assertTrue(answers[0]["ok"], answers)
         self.assertGreater(took, 4.5)
         self.assertEqual(self.all_ready(1), before)
-        self.assertEqual(self.node()["workers_ended"], {"frozen": 0, "stuck": 0, "over_memory_limit": 0})
+        self.assertEqual(self.node()["workers_ended"], {"frozen": 0, "stuck": 0, "over_memory_limit": 0, "cancelled": 0})
 
     def test_a_leaking_model_is_replaced_without_losing_a_request(self):
         self.start(more="memory_limit_mb = 250\n")

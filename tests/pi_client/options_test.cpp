@@ -78,6 +78,22 @@ TEST(Options, WrongUsageIsExitCode2AndNamesTheFault) {
   }
 }
 
+TEST(Options, StepsStandInPlaceOfATask) {
+  const std::vector<std::string> common = {"send", "--central", "tcp://x:1", "--server-key", kKey, "--user", "a"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return parse_line(more);
+  };
+  const Parsed own = with({"--steps", "s.toml", "a.jpg"});
+  ASSERT_TRUE(own.options) << own.text;
+  EXPECT_EQ(own.options->send.steps_file, "s.toml");
+  EXPECT_EQ(own.options->send.task, "");
+  EXPECT_EQ(with({"--steps", "s.toml", "--task", "t", "a.jpg"}).exit_code, 2);
+  const Parsed none = with({"a.jpg"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.text.find("--task or --steps"), std::string::npos) << none.text;
+}
+
 TEST(Options, HelpOfEachCommandHasAnExample) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"--help"}, {"enrol", "--help"}, {"send", "--help"}, {"key", "--help"}, {"key", "show", "--help"}}) {

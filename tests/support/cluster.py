@@ -71,23 +71,29 @@ class Model:
         return answers
 '''
 
-ECHO_TASK = '''
-summary = "gives back the file"
 
+
+def one_step_task(model, outputs, more=""):
+    """A task that gives an image to `model`; the step has the model's name. `more`: further lines for its head."""
+    results = "".join(f'{output} = "{model}.{output}"\n' for output in outputs)
+    return f'''
+summary = "one step"
+{more}
 [[input]]
 name = "image"
 dtype = "UINT8"
 shape = [-1]
 
 [[step]]
-name = "echo"
-model = "echo"
-inputs = {image = "request.image"}
+name = "{model}"
+model = "{model}"
+inputs = {{image = "request.image"}}
 
 [result]
-text = "echo.text"
-image = "echo.image"
-'''
+{results}'''
+
+
+ECHO_TASK = one_step_task("echo", ["text", "image"])
 
 ECHO_CONFIG = '''
 [central]
@@ -120,6 +126,28 @@ def jpeg(size, order="", width=64, height=48):
     scan = os.urandom(size).replace(b"\xff", b"\xfe")
     return b"\xff\xd8" + segment(0xC0, frame) + segment(0xDA, b"\x01\x01\x00\x00\x3f\x00") + scan + b"\xff\xd9" + \
         order.encode().ljust(16)
+
+
+class Gate:
+    """Holds a model that runs `open(gate.path).read()` until open() is called; a named pipe, so that nobody polls."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        os.mkfifo(self.path)
+        self.writer = None
+
+    def is_reached(self):
+        if self.writer is None:
+            try:
+                self.writer = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:  # nobody reads yet
+                return False
+        return True
+
+    def open(self):
+        if self.writer is not None:
+            os.close(self.writer)
+            self.writer = None
 
 
 class Failed(Exception):

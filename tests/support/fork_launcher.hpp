@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,11 +50,22 @@ class ForkLauncher final : public worker_pool::Launcher {
     Outcome<int> result = Error{Errc::no_space, "fork"};
     if (pid > 0) {
       children_.push_back(pid);
+      started_[pid] = orders.back();
       result = pid;
     }
     boost::asio::post(io_, [started = std::move(started), result = std::move(result)] { started(result); });
   }
 
+  void list(milliseconds, std::function<void(Outcome<std::vector<Running>>)> listed) override {
+    reap();
+    std::vector<Running> all;
+    for (const auto& [pid, order] : started_) {
+      if (std::find(children_.begin(), children_.end(), pid) != children_.end()) {
+        all.push_back({pid, order.role, order.argv});
+      }
+    }
+    boost::asio::post(io_, [listed = std::move(listed), all = std::move(all)] { listed(all); });
+  }
   void cancel_all() override {}  // each launch is answered at once
   void stop(int pid, milliseconds) override { ::kill(pid, SIGTERM); }
 
@@ -74,6 +86,7 @@ class ForkLauncher final : public worker_pool::Launcher {
   boost::asio::io_context& io_;
   std::vector<std::string> more_;
   std::vector<int> children_;
+  std::map<int, Order> started_;  // as it was ordered; of ended ones too
 };
 
 }  // namespace gearbox::test_support

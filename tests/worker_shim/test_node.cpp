@@ -150,7 +150,8 @@ bool TestNode::attach(milliseconds within) {
       .has_value();
 }
 
-void TestNode::put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::int64_t remaining_us) {
+void TestNode::put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::int64_t remaining_us,
+                   std::uint32_t rooms) {
   const std::uint64_t place = next_request_ % shm::kRingCapacity;
   const std::uint64_t slot = place * kInputSlot;
   shm::BlockWriter block(input_.bytes().subspan(slot, shm::kAnswerBlockBytes));
@@ -162,6 +163,7 @@ void TestNode::put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::i
     at = (at + tensor.bytes.size() + 63) / 64 * 64;
   }
   shm::Descriptor call{};
+  call.handed_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   call.request = next_request_++;
   call.kind = kind;
   if (remaining_us >= 0) {
@@ -170,6 +172,11 @@ void TestNode::put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::i
   call.block_arena = shm::kInputArena;
   call.grant_offset = place * kGrant;
   call.grant_bytes = kGrant;
+  if (rooms > 0) {
+    call.rooms = rooms;
+    call.grant_bytes = shm::part_rooms(rooms, 16 << 10).grant_bytes();
+    ASSERT_LE(call.grant_bytes, kGrant);
+  }
   if (!inputs.empty()) {
     const auto written = block.finish();
     ASSERT_TRUE(written.has_value());
@@ -194,6 +201,26 @@ void TestNode::cancel_last() {
   shm::mark_cancelled(input_.bytes().subspan(slot, shm::kAnswerBlockBytes));
 }
 
+ByteSpan TestNode::block_of(std::uint64_t request) {
+  return input_.bytes().subspan(request % shm::kRingCapacity * kInputSlot, shm::kAnswerBlockBytes);
+}
+
+std::uint64_t TestNode::stream(const std::vector<Tensor>& inputs, std::uint32_t rooms) {
+  put(inputs, shm::CallKind::infer, -1, rooms);
+  publish();
+  return next_request_ - 1;
+}
+
+void TestNode::credit(std::uint64_t request, std::uint32_t parts) {
+  shm::give_credit(block_of(request), parts);
+  publish();
+}
+
+void TestNode::cancel(std::uint64_t request) {
+  shm::mark_cancelled(block_of(request));
+  publish();
+}
+
 std::vector<std::uint64_t> TestNode::calls(const std::vector<std::vector<Tensor>>& inputs) {
   std::vector<std::uint64_t> numbers;
   for (const auto& one : inputs) {
@@ -208,6 +235,10 @@ std::uint64_t TestNode::probe() {
   put({}, shm::CallKind::probe, -1);
   publish();
   return next_request_ - 1;
+}
+
+bool TestNode::is_aside(std::uint64_t request) const {
+  return shm::is_aside(output_.view().subspan(request % shm::kRingCapacity * kGrant, kGrant), request);
 }
 
 std::optional<Answer> TestNode::answer(milliseconds within) {
@@ -232,7 +263,11 @@ std::optional<Answer> TestNode::answer(milliseconds within) {
   answers_.release();
   Answer answer;
   answer.request = descriptor.request;
+  answer.batch = descriptor.batch;
   answer.failed = descriptor.kind == shm::CallKind::failure;
+  answer.is_part = descriptor.kind == shm::CallKind::part;
+  answer.part = descriptor.part;
+  if (descriptor.block_bytes == 0) return answer;  // a stream's end
   EXPECT_TRUE(shm::check_range(descriptor.block_offset, descriptor.block_bytes, output_.size()).has_value());
   const auto block = shm::read_block(output_.view().subspan(descriptor.block_offset, descriptor.block_bytes));
   EXPECT_TRUE(block.has_value());

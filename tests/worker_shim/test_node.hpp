@@ -39,8 +39,11 @@ Tensor uint8_tensor(std::string name, std::string bytes);
 struct Answer {
   std::uint64_t request = 0;
   bool failed = false;
-  Errc code{};       // of a failure
-  std::string text;  // of a failure
+  bool is_part = false;    // of a stream: more follows
+  std::uint32_t part = 0;  // its number; of the end, how many there were
+  Errc code{};             // of a failure
+  std::string text;        // of a failure
+  std::uint32_t batch = 0;
   std::vector<Tensor> outputs;
   const Tensor* find(std::string_view name, std::uint32_t item = 0) const;
 };
@@ -65,7 +68,14 @@ class TestNode {
   std::vector<std::uint64_t> calls(const std::vector<std::vector<Tensor>>& inputs);
   /// Says to the worker that nobody waits for the last call any more.
   void cancel_last();
+  /// A streaming call with `rooms` rooms; parts are let go of by credit().
+  std::uint64_t stream(const std::vector<Tensor>& inputs, std::uint32_t rooms);
+  /// So many parts of that call have been let go of.
+  void credit(std::uint64_t request, std::uint32_t parts);
+  void cancel(std::uint64_t request);
   std::uint64_t probe();
+  /// Has the worker taken the call from the ring and put it aside?
+  bool is_aside(std::uint64_t request) const;
   /// The next answer; nothing when none came within the time or the worker ended.
   std::optional<Answer> answer(std::chrono::milliseconds within = 20s);
   std::optional<Answer> ask(const std::vector<Tensor>& inputs);
@@ -83,7 +93,8 @@ class TestNode {
   std::string log() const;
 
  private:
-  void put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::int64_t remaining_us);
+  void put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::int64_t remaining_us, std::uint32_t rooms = 0);
+  ByteSpan block_of(std::uint64_t request);
   void publish();
 
   std::filesystem::path folder_;

@@ -16,7 +16,10 @@ namespace gearbox::central {
 
 namespace {
 
-constexpr const char* kUserColumns = "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled";
+constexpr const char* kUserColumns =
+    "name, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled, max_priority, max_held_bytes, "
+    "own_steps";
+constexpr int kUserColumnCount = 11;
 constexpr std::size_t kMaxTasks = 256;
 
 std::int64_t wall_clock_ms() {
@@ -49,6 +52,9 @@ User user_from(const sqlite::Statement& row) {
   user.max_upload_bytes = static_cast<std::uint64_t>(row.integer(5));
   user.created_unix_ms = row.integer(6);
   user.disabled = row.integer(7) != 0;
+  user.max_priority = static_cast<std::uint8_t>(row.integer(8));
+  user.max_held_bytes = static_cast<std::uint64_t>(row.integer(9));
+  user.own_steps = row.integer(10) != 0;
   return user;
 }
 
@@ -74,6 +80,12 @@ Outcome<void> check_tasks(const std::vector<std::string>& tasks) {
     BOOST_OUTCOME_TRY(check_name("task", task));
   }
   return done();
+}
+
+/// The database has no larger numbers.
+Outcome<void> check_bytes(const char* what, std::uint64_t bytes) {
+  if (bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return done();
+  return Error{Errc::bad_input, std::string(what) + " is too large"};
 }
 
 /// One answer for a device that cannot be let in, whether or not the account exists.
@@ -120,9 +132,8 @@ Outcome<void> Accounts::add_user(User user, std::string_view password) {
   BOOST_OUTCOME_TRY(check_name("user", user.name));
   BOOST_OUTCOME_TRY(check_tasks(user.tasks));
   if (user.weight == 0) return Error{Errc::bad_input, "weight: at least 1"};
-  if (user.max_upload_bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-    return Error{Errc::bad_input, "max_upload_bytes is too large"};
-  }
+  BOOST_OUTCOME_TRY(check_bytes("max_upload_bytes", user.max_upload_bytes));
+  BOOST_OUTCOME_TRY(check_bytes("max_held_bytes", user.max_held_bytes));
   BOOST_OUTCOME_TRY(check_new_password(password));
   BOOST_OUTCOME_TRY(const std::string hash, hash_password(password));
   sqlite::Database::Transaction transaction(state_->database);
@@ -132,11 +143,16 @@ Outcome<void> Accounts::add_user(User user, std::string_view password) {
     BOOST_OUTCOME_TRY(highest.first());
     user.tenant = static_cast<std::uint32_t>(highest.integer(0)) + 1;
   }
-  BOOST_OUTCOME_TRY(auto insert,
-                    state_->database.prepare("INSERT OR IGNORE INTO users VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0)"));
+  BOOST_OUTCOME_TRY(
+      auto insert,
+      state_->database.prepare(
+          "INSERT OR IGNORE INTO users(name, hash, tenant, weight, tasks, max_requests, max_upload_bytes, created, "
+          "disabled, max_priority, max_held_bytes, own_steps) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0,?9,?10,?11)"));
   BOOST_OUTCOME_TRY(insert.first(user.name, hash, std::int64_t{user.tenant}, std::int64_t{user.weight},
                                  join(user.tasks), std::int64_t{user.max_requests},
-                                 static_cast<std::int64_t>(user.max_upload_bytes), wall_clock_ms()));
+                                 static_cast<std::int64_t>(user.max_upload_bytes), wall_clock_ms(),
+                                 std::int64_t{user.max_priority}, static_cast<std::int64_t>(user.max_held_bytes),
+                                 std::int64_t{user.own_steps ? 1 : 0}));
   if (state_->database.changed_rows() == 0)
     return Error{Errc::not_allowed, "there is already a user '" + user.name + "'"};
   BOOST_OUTCOME_TRY(transaction.commit());
@@ -158,6 +174,27 @@ Outcome<void> Accounts::set_disabled(std::string_view name, bool disabled) {
   BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE users SET disabled = ?2 WHERE name = ?1"));
   BOOST_OUTCOME_TRY(update.first(name, std::int64_t{disabled ? 1 : 0}));
   if (state_->database.changed_rows() == 0) return no_such("user", name);
+  return keep_copy();
+}
+
+Outcome<void> Accounts::set_limits(std::string_view name, const Limits& limits) {
+  if (limits.weight == 0U) return Error{Errc::bad_input, "weight: at least 1"};
+  BOOST_OUTCOME_TRY(check_bytes("max_upload_bytes", limits.max_upload_bytes.value_or(0)));
+  BOOST_OUTCOME_TRY(check_bytes("max_held_bytes", limits.max_held_bytes.value_or(0)));
+  sqlite::Database::Transaction transaction(state_->database);
+  BOOST_OUTCOME_TRY(transaction.begin());
+  BOOST_OUTCOME_TRY(const auto known, user(name));
+  if (!known) return no_such("user", name);
+  BOOST_OUTCOME_TRY(auto update,
+                    state_->database.prepare("UPDATE users SET weight = ?2, max_requests = ?3, max_upload_bytes = ?4, "
+                                             "max_held_bytes = ?5, max_priority = ?6, own_steps = ?7 WHERE name = ?1"));
+  BOOST_OUTCOME_TRY(update.first(name, std::int64_t{limits.weight.value_or(known->weight)},
+                                 std::int64_t{limits.max_requests.value_or(known->max_requests)},
+                                 static_cast<std::int64_t>(limits.max_upload_bytes.value_or(known->max_upload_bytes)),
+                                 static_cast<std::int64_t>(limits.max_held_bytes.value_or(known->max_held_bytes)),
+                                 std::int64_t{limits.max_priority.value_or(known->max_priority)},
+                                 std::int64_t{limits.own_steps.value_or(known->own_steps) ? 1 : 0}));
+  BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }
 
@@ -184,7 +221,7 @@ Outcome<std::vector<User>> Accounts::users() {
   BOOST_OUTCOME_TRY(bool more, rows.first());
   while (more) {
     users.push_back(user_from(rows));
-    users.back().devices = static_cast<std::uint32_t>(rows.integer(8));
+    users.back().devices = static_cast<std::uint32_t>(rows.integer(kUserColumnCount));
     BOOST_OUTCOME_TRY(more, rows.next());
   }
   return users;

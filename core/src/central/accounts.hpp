@@ -25,11 +25,14 @@ struct User {
   std::uint32_t tenant = 0;  // 0 when added: a number of its own
   std::uint32_t weight = 1;
   std::vector<std::string> tasks{"*"};  // "*" = all
-  std::uint32_t max_requests = 0;       // at once; 0 = the node's default
-  std::uint64_t max_upload_bytes = 0;   // 0 = the node's default
+  std::uint32_t max_requests = 0;       // open ones of its tenant; 0 = the node's own limit
+  std::uint64_t max_upload_bytes = 0;   // of one request; 0 = the node's default
   std::int64_t created_unix_ms = 0;     // wall clock, for people only
   bool disabled = false;
-  std::uint32_t devices = 0;  // enrolled and not revoked; filled by users()
+  std::uint8_t max_priority = 0;     // a request that asks for more gets this
+  std::uint64_t max_held_bytes = 0;  // of its tenant's open requests together; 0 = the node's own limit
+  bool own_steps = false;            // its devices may send their own lists of steps, of any model
+  std::uint32_t devices = 0;         // enrolled and not revoked; filled by users()
 };
 
 struct Device {
@@ -62,6 +65,14 @@ class Accounts {
   Outcome<void> add_user(User user, std::string_view password);
   Outcome<void> set_password(std::string_view name, std::string_view password);
   Outcome<void> set_disabled(std::string_view name, bool disabled);
+  /// What is set here is changed; devices get it with their next ticket.
+  struct Limits {
+    std::optional<std::uint32_t> weight, max_requests;
+    std::optional<std::uint64_t> max_upload_bytes, max_held_bytes;
+    std::optional<std::uint8_t> max_priority;
+    std::optional<bool> own_steps;
+  };
+  Outcome<void> set_limits(std::string_view name, const Limits& limits);
   /// Also revokes the account's devices.
   Outcome<void> remove_user(std::string_view name);
   Outcome<std::vector<User>> users();

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -20,8 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kSchemaVersion = 1;
-constexpr const char* kSchema = R"sql(
+constexpr const char* kFirstSchema = R"sql(
 CREATE TABLE users(
   name TEXT PRIMARY KEY, hash TEXT NOT NULL, tenant INTEGER NOT NULL, weight INTEGER NOT NULL, tasks TEXT NOT NULL,
   max_requests INTEGER NOT NULL, max_upload_bytes INTEGER NOT NULL, created INTEGER NOT NULL, disabled INTEGER NOT NULL
@@ -36,6 +36,20 @@ CREATE INDEX device_revocations ON devices(revoked);
 CREATE TABLE nodes(key TEXT PRIMARY KEY, name TEXT NOT NULL, created INTEGER NOT NULL, revoked INTEGER NOT NULL) STRICT;
 CREATE UNIQUE INDEX node_names ON nodes(name) WHERE revoked = 0;
 )sql";
+/// Step N brings a file of schema N + 1 to the next one; a new file goes through all of them, so that both end alike.
+constexpr std::array kUpgrades = {
+    "ALTER TABLE users ADD COLUMN max_priority INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE users ADD COLUMN max_held_bytes INTEGER NOT NULL DEFAULT 0;",
+    "ALTER TABLE users ADD COLUMN own_steps INTEGER NOT NULL DEFAULT 0;",
+};
+constexpr std::int64_t kSchemaVersion = 1 + std::int64_t{kUpgrades.size()};
+
+/// In one transaction: a file is never between two schemas.
+Outcome<void> upgrade(sqlite::Database& database, std::int64_t version, const std::string& first = {}) {
+  std::string all = "BEGIN IMMEDIATE;" + first;
+  for (std::int64_t at = version; at < kSchemaVersion; ++at) all += kUpgrades[static_cast<std::size_t>(at - 1)];
+  return database.run(all + "PRAGMA user_version=" + std::to_string(kSchemaVersion) + ";COMMIT;");
+}
 
 Error io_error(const std::string& what, const fs::path& path, int number) {
   return Error{number == ENOSPC ? Errc::no_space : Errc::io_error,
@@ -127,7 +141,10 @@ Outcome<sqlite::Database> open_checked(const fs::path& file) {
         Errc::unsupported_version,
         escaped(file.string()) + " was written by a later version of Gearbox (schema " + std::to_string(version) + ")"};
   }
-  if (version != kSchemaVersion) return Error{Errc::corrupt_data, "it holds no accounts"};
+  if (version < 1) return Error{Errc::corrupt_data, "it holds no accounts"};
+  if (version < kSchemaVersion) {
+    BOOST_OUTCOME_TRY(upgrade(database, version));
+  }
   return database;
 }
 
@@ -139,8 +156,7 @@ Outcome<void> make_file(const fs::path& file, const FolderLock& lock) {
   BOOST_OUTCOME_TRY(make_private(fresh));
   {
     BOOST_OUTCOME_TRY(auto database, sqlite::Database::open(fresh, true));
-    BOOST_OUTCOME_TRY(database.run("BEGIN;" + std::string(kSchema) +
-                                   "PRAGMA user_version=" + std::to_string(kSchemaVersion) + ";COMMIT;"));
+    BOOST_OUTCOME_TRY(upgrade(database, 1, kFirstSchema));
   }
   return flush_and_rename(fresh, file, lock);
 }

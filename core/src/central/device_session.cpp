@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMaxLastSeen =
     65536;  // keys noted between two writes; more are not noted, which only people miss
 
-wire::Located located(ServerState& state, const NodeState& node, const std::string& task, const User& user,
+wire::Located located(ServerState& state, const NodeState& node, const wire::Locate& asked, const User& user,
                       const PublicKey& device, std::uint64_t placement) {
   wire::Ticket ticket;
   ticket.placement = placement;
@@ -30,7 +30,14 @@ wire::Located located(ServerState& state, const NodeState& node, const std::stri
   ticket.weight = user.weight;
   ticket.max_requests = user.max_requests;
   ticket.max_upload_bytes = user.max_upload_bytes;
-  ticket.tasks = {task};  // a right to what was asked for, nothing else
+  ticket.max_held_bytes = user.max_held_bytes;
+  ticket.max_priority = user.max_priority;
+  // A right to what was asked for, nothing else.
+  if (asked.task.empty()) {
+    ticket.own_steps = true;
+  } else {
+    ticket.tasks = {asked.task};
+  }
   ticket.node = to_text(node.key);
   ticket.expires_unix_ms = state.time.unix_ms(Clock::now()) + state.config.ticket_ttl.count();
   ticket.key_id = state.key_id;
@@ -55,18 +62,21 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
   const User& current = fresh ? *fresh : user;
   const Instant begun = Clock::now();
   PlacementNote note;
-  BOOST_OUTCOME_TRY(const NodeState* node, state.placement.place(state.registry, asked.task, current, begun, note));
+  const bool own = asked.task.empty() && !asked.models.empty();
+  BOOST_OUTCOME_TRY(const NodeState* node,
+                    own ? state.placement.place_steps(state.registry, asked.models, current, begun, note)
+                        : state.placement.place(state.registry, asked.task, current, begun, note));
   note.device = device;
   note.user = current.name;
   note.tenant = current.tenant;
-  note.task = asked.task;
+  note.task = own ? wire::kOwnSteps : std::string_view(asked.task);
   note.at_unix_ms = state.time.unix_ms(begun);
   note.config = state.config_digest;
   const std::uint64_t placement = state.placements.add(std::move(note));
   spdlog::info("event=located task={} user={} device={} node={} queued={} running={} offered={} balancer={}",
-               asked.task, current.name, to_text(device).substr(0, 16), node->name, node->report.queued,
+               own ? "-" : asked.task, current.name, to_text(device).substr(0, 16), node->name, node->report.queued,
                node->report.running, node->offered, state.config.balancer);
-  return located(state, *node, asked.task, current, device, placement);
+  return located(state, *node, asked, current, device, placement);
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <utility>
 
+#include "config/versions.hpp"
 #include "gearbox/base/text.hpp"
 
 namespace gearbox::central {
@@ -17,7 +19,7 @@ const wire::TaskReport* task_of(const NodeState& node, std::string_view task) {
   return found == tasks.end() ? nullptr : &*found;
 }
 
-/// What one model of a task ("name" or "name@version") has on a node, all matching versions together.
+/// What one model of a task ("name", "name@version", or "name@range") has on a node, all matching versions together.
 struct Share {
   std::uint32_t workers = 0;
   std::uint64_t step_p95_us = 0;
@@ -29,7 +31,7 @@ Share share_of(const wire::NodeReport& report, std::string_view model) {
   const std::string_view version = at == std::string_view::npos ? std::string_view() : model.substr(at + 1);
   Share share;
   for (const wire::ModelReport& entry : report.models) {
-    if (entry.name != name || (!version.empty() && entry.version != version)) continue;
+    if (entry.name != name || (!version.empty() && !config::admits(version, entry.version))) continue;
     share.workers += entry.workers;
     share.step_p95_us = std::max(share.step_p95_us, entry.step_p95_us);
   }
@@ -100,24 +102,12 @@ Placement::Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::s
 Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view task, const User& user, Instant now,
                                            PlacementNote& note) {
   BOOST_OUTCOME_TRY(check_name("task", task));
-  std::vector<plugin::CandidateView> candidates;
-  std::vector<plugin::CandidateView> as_reported;
-  std::vector<std::pair<const NodeState*, const wire::TaskReport*>> knowing;
+  std::vector<Able> knowing;
   std::set<std::string> known = configured_tasks_;
   for (const auto& [key, node] : registry.nodes()) {
     for (const wire::TaskReport& entry : node.report.tasks) known.insert(entry.name);
     const wire::TaskReport* entry = task_of(node, task);
-    if (entry == nullptr) continue;
-    knowing.emplace_back(&node, entry);
-    NodeSeen seen = seen_of(node, *entry, now);
-    if (!entry->ready || !registry.alive(node, now) || node.report.draining) {
-      seen.obstacle = obstacle(registry, node, *entry, now).substr(node.name.size() + 2);
-      note.see(std::move(seen));
-      continue;
-    }
-    note.see(std::move(seen));
-    candidates.push_back(view_of(node, *entry, node.offered));
-    as_reported.push_back(view_of(node, *entry, 0));
+    if (entry != nullptr) knowing.emplace_back(&node, entry);
   }
   const std::string quoted = "'" + std::string(task) + "'";
 
@@ -138,10 +128,73 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
   if (!may_use(user, task)) {
     return Error{Errc::not_allowed, "task " + quoted + " is not among those of the account '" + user.name + "'"};
   }
+  return choose(registry, task, knowing, user, now, note);
+}
+
+Outcome<const NodeState*> Placement::place_steps(Registry& registry, const std::vector<std::string>& models,
+                                                 const User& user, Instant now, PlacementNote& note) {
+  if (models.empty()) return Error{Errc::bad_input, "own steps name at least one model"};
+  if (!user.own_steps) {
+    return Error{Errc::not_allowed, "the account '" + user.name + "' may not send its own steps"};
+  }
+  for (const std::string& model : models) {
+    const std::size_t at = std::min(model.find('@'), model.size());
+    BOOST_OUTCOME_TRY(check_name("model", model.substr(0, at)));
+    const std::string wrong = at == model.size() ? std::string() : config::asked_fault(model.substr(at + 1));
+    if (!wrong.empty()) return Error{Errc::bad_input, "model '" + escaped(model, 128) + "': " + wrong};
+  }
+  std::set<std::string> known;
+  // What each node would report of a task with these models.
+  std::vector<std::unique_ptr<wire::TaskReport>> entries;
+  std::vector<Able> knowing;
+  for (const auto& [key, node] : registry.nodes()) {
+    auto entry = std::make_unique<wire::TaskReport>();
+    entry->models = models;
+    bool knows = true;
+    entry->ready = true;
+    for (const std::string& model : models) {
+      entry->ready = entry->ready && share_of(node.report, model).workers > 0;
+      knows = knows && std::any_of(node.report.models.begin(), node.report.models.end(), [&](const auto& one) {
+                return one.name == std::string_view(model).substr(0, model.find('@'));
+              });
+    }
+    for (const wire::ModelReport& one : node.report.models) known.insert(one.name);
+    if (!knows) continue;
+    knowing.emplace_back(&node, entry.get());
+    entries.push_back(std::move(entry));
+  }
+  for (const std::string& model : models) {
+    const std::string name = model.substr(0, model.find('@'));
+    if (known.contains(name)) continue;
+    if (now - started_ < settle_) {
+      return Error{Errc::no_node,
+                   "central has just started and no node has reported model '" + name + "' yet: try again"};
+    }
+    const std::string_view near = nearest(name, {known.begin(), known.end()});
+    return Error{Errc::not_found, "no node has a model '" + name + "'" +
+                                      (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
+  }
+  return choose(registry, {}, knowing, user, now, note);
+}
+
+Outcome<const NodeState*> Placement::choose(Registry& registry, std::string_view task, const std::vector<Able>& knowing,
+                                            const User& user, Instant now, PlacementNote& note) {
+  std::vector<plugin::CandidateView> candidates;
+  std::vector<plugin::CandidateView> as_reported;
+  for (const auto& [node, entry] : knowing) {
+    NodeSeen seen = seen_of(*node, *entry, now);
+    const bool able = entry->ready && registry.alive(*node, now) && !node->report.draining;
+    if (!able) seen.obstacle = obstacle(registry, *node, *entry, now).substr(node->name.size() + 2);
+    note.see(std::move(seen));
+    if (!able) continue;
+    candidates.push_back(view_of(*node, *entry, node->offered));
+    as_reported.push_back(view_of(*node, *entry, 0));
+  }
   if (candidates.empty()) {
-    std::string detail = "no node can do task " + quoted + " now";
+    std::string detail =
+        task.empty() ? "no node can do these steps now" : "no node can do task '" + std::string(task) + "' now";
     for (const auto& [node, entry] : knowing) detail += "; " + obstacle(registry, *node, *entry, now);
-    if (knowing.empty()) detail += ": no node has reported it";
+    if (knowing.empty()) detail += task.empty() ? ": no single node has all their models" : ": no node has reported it";
     return Error{Errc::no_node, escaped(detail, 1024)};
   }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "central/accounts.hpp"
@@ -38,9 +39,18 @@ class Placement {
   Outcome<const NodeState*> place(Registry& registry, std::string_view task, const User& user, Instant now,
                                   PlacementNote& note);
 
+  /// The node for one run of a device's own steps: one on which each of `models` ("NAME", or "NAME@VERSION" with a
+  /// version or a range) has a ready worker. Errors: as above; bad_input (no model is named, or a range is malformed);
+  /// not_allowed (the account may not); not_found (no node has such a model, with the nearest name).
+  Outcome<const NodeState*> place_steps(Registry& registry, const std::vector<std::string>& models, const User& user,
+                                        Instant now, PlacementNote& note);
+
   std::uint64_t balancer_faults() const { return faults_; }
 
  private:
+  using Able = std::pair<const NodeState*, const wire::TaskReport*>;  // a node that knows the task, and how it does
+  Outcome<const NodeState*> choose(Registry& registry, std::string_view task, const std::vector<Able>& knowing,
+                                   const User& user, Instant now, PlacementNote& note);
   Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
                                     const std::vector<plugin::CandidateView>& candidates, Instant now,
                                     PlacementNote& note);

@@ -112,6 +112,10 @@ std::string call_text(const json::object& call, bool bold) {
           ms_text(number_in(call, "worker_queue_us")) + " at the worker, ran " + ms_text(number_in(call, "run_us")) +
           ", in a batch of " + std::to_string(number_in(call, "batch")) + ", version " + text_in(call, "version") +
           "\n";
+  if (const std::uint64_t parts = number_in(call, "parts"); parts > 0) {
+    text +=
+        "    " + count_text(parts, "part") + ", the first after " + ms_text(number_in(call, "first_part_us")) + "\n";
+  }
   for (const json::value& pick : list_in(call, "picks")) {
     if (pick.is_object()) text += pick_text(pick.get_object(), bold);
   }

@@ -151,13 +151,15 @@ asio::awaitable<void> converse(std::shared_ptr<Conversation> talk, std::shared_p
 
 }  // namespace
 
-Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const std::string& task,
+Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const LocalWork& work,
                                        std::vector<LocalInput> inputs, milliseconds within) {
   asio::io_context io(1);
   Outcome<std::shared_ptr<FrameStream>> stream = serving::dial_control(io.get_executor(), node_socket);
   if (!stream) return Error{Errc::unreachable, "no node runs here (" + stream.error().detail + ")"};
   wire::Submit submit;
-  submit.task = task;
+  submit.task = work.task;
+  submit.steps = work.own.steps;
+  submit.result = work.own.result;
   std::vector<link::UploadSender::Input> uploads;
   for (LocalInput& input : inputs) {
     wire::InputSpec spec;

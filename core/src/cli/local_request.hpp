@@ -9,6 +9,7 @@
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "gearbox/steps/steps_file.hpp"
 #include "gearbox/wire/messages.hpp"
 
 namespace gearbox::cli {
@@ -27,9 +28,15 @@ struct LocalAnswer {
   Bytes payload;  // the tensors' bytes, one after the other
 };
 
+/// A task by its name, or own steps: then the name is empty.
+struct LocalWork {
+  std::string task;
+  steps::StepList own;
+};
+
 /// Blocks until the answer is there, at most `within`. Errors: what the node answered; unreachable (no node runs);
 /// timeout.
-Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const std::string& task,
+Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket, const LocalWork& work,
                                        std::vector<LocalInput> inputs, milliseconds within);
 
 }  // namespace gearbox::cli

@@ -22,6 +22,7 @@ namespace {
 
 struct SubmitOptions {
   std::string task;
+  std::string steps_file;
   std::string tensor = "image";
   std::vector<std::string> files;
   unsigned timeout_ms = 60000;
@@ -64,8 +65,9 @@ std::string shape_text(const wire::TensorSpec& spec) {
 json::object timing_json(const wire::Timing& timing) {
   json::array steps;
   for (const wire::StepTiming& step : timing.steps) {
-    json::object each{{"step", step.step},   {"model", step.model},       {"version", step.version},
-                      {"calls", step.calls}, {"queue_us", step.queue_us}, {"run_us", step.run_us}};
+    json::object each{{"step", step.step},      {"model", step.model},       {"version", step.version},
+                      {"calls", step.calls},    {"queue_us", step.queue_us}, {"run_us", step.run_us},
+                      {"retries", step.retries}};
     steps.push_back(std::move(each));
   }
   return json::object{{"upload_us", timing.upload_us},
@@ -133,7 +135,15 @@ void report_failure(CliContext& context, const std::string& file, const Error& e
 void run_submit(CliContext& context, const SubmitOptions& options) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
-  if (const Outcome<void> name = check_name("task", options.task); !name) return fail(context, name.error());
+  LocalWork work;
+  work.task = options.task;
+  if (options.steps_file.empty()) {
+    if (const Outcome<void> name = check_name("task", options.task); !name) return fail(context, name.error());
+  } else {
+    Outcome<steps::StepList> own = steps::read_steps_file(options.steps_file);
+    if (!own) return fail(context, own.error());
+    work.own = std::move(own).value();
+  }
   json::array all;
   for (const std::string& file : options.files) {
     Outcome<Bytes> bytes = read_whole(file, kMaxResultBytes);
@@ -144,8 +154,8 @@ void run_submit(CliContext& context, const SubmitOptions& options) {
     std::vector<LocalInput> inputs;
     LocalInput input{options.tensor, std::move(bytes).value()};
     inputs.push_back(std::move(input));
-    const Outcome<LocalAnswer> answer = run_local_request(state.value().node_socket(), options.task, std::move(inputs),
-                                                          milliseconds(options.timeout_ms));
+    const Outcome<LocalAnswer> answer =
+        run_local_request(state.value().node_socket(), work, std::move(inputs), milliseconds(options.timeout_ms));
     if (!answer) {
       report_failure(context, file, answer.error(), all);
     } else if (context.json) {
@@ -164,9 +174,13 @@ void add_submit_command(CLI::App& app, CliContext& context) {
   CLI::App* command = add_command(app, context, "submit", "run a task on files of this host and print the answer",
                                   "broker submit --task read-text docs/examples/pictures/ear_tag.jpg", true);
   const auto options = std::make_shared<SubmitOptions>();
-  command->add_option("--task", options->task, "what to run; `broker status` lists the tasks")
-      ->required()
-      ->type_name("NAME");
+  CLI::Option* task =
+      command->add_option("--task", options->task, "what to run; `broker status` lists the tasks")->type_name("NAME");
+  CLI::Option* steps = command
+                           ->add_option("--steps", options->steps_file,
+                                        "instead of a task, own steps: [[step]] and [result] as in a task's file")
+                           ->type_name("FILE.toml")
+                           ->excludes(task);
   command->add_option("--tensor", options->tensor, "the task's input that the file becomes")
       ->type_name("NAME")
       ->capture_default_str();
@@ -177,7 +191,10 @@ void add_submit_command(CLI::App& app, CliContext& context) {
   command->add_option("files", options->files, "files, one request each; they travel as they are")
       ->required()
       ->type_name("FILE");
-  command->callback([&context, options] { run_submit(context, *options); });
+  command->callback([&context, options, task, steps] {
+    if (task->count() + steps->count() == 0) throw CLI::RequiredError("--task or --steps");
+    run_submit(context, *options);
+  });
 }
 
 }  // namespace gearbox::cli

@@ -1,7 +1,9 @@
-// users add | list | passwd | disable | enable | remove
+// users add | set | list | passwd | disable | enable | remove
 #include <boost/json/object.hpp>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 
 #include "central/passwords.hpp"
 #include "cli/accounts_commands.hpp"
@@ -18,7 +20,18 @@ namespace {
 struct UserOptions {
   User user;
   std::uint64_t max_upload_mb = 0;
+  std::uint64_t max_held_mb = 0;
+  unsigned max_priority = 0;
   std::string password_file;
+  std::string own_steps;  // "yes" or "no"
+};
+
+/// The options of `set`: those that were given.
+struct SetOptions {
+  std::optional<std::uint32_t> weight, max_requests;
+  std::optional<std::uint64_t> max_upload_mb, max_held_mb;
+  std::optional<unsigned> max_priority;
+  std::string own_steps;  // "yes" or "no"; empty: as it is
 };
 
 void run_add(CliContext& context, UserOptions& options) {
@@ -29,9 +42,30 @@ void run_add(CliContext& context, UserOptions& options) {
     if (known) return Error{Errc::not_allowed, "there is already a user '" + options.user.name + "'"};
     BOOST_OUTCOME_TRY(const std::string password, read_password(options.password_file, true));
     options.user.max_upload_bytes = options.max_upload_mb << 20;
+    options.user.max_held_bytes = options.max_held_mb << 20;
+    options.user.max_priority = static_cast<std::uint8_t>(options.max_priority);
+    options.user.own_steps = options.own_steps == "yes";
     BOOST_OUTCOME_TRY(accounts.add_user(options.user, password));
     say_done(context, "added user '" + options.user.name + "'; a device joins with: pi_client enrol --user " +
                           options.user.name);
+    return done();
+  });
+}
+
+void run_set(CliContext& context, const std::string& name, const SetOptions& options) {
+  with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
+    const bool any = options.weight || options.max_requests || options.max_upload_mb || options.max_held_mb ||
+                     options.max_priority || !options.own_steps.empty();
+    if (!any) return Error{Errc::bad_input, "nothing to set was given; `broker users set --help` lists what there is"};
+    Accounts::Limits limits;
+    limits.weight = options.weight;
+    limits.max_requests = options.max_requests;
+    if (options.max_upload_mb) limits.max_upload_bytes = *options.max_upload_mb << 20;
+    if (options.max_held_mb) limits.max_held_bytes = *options.max_held_mb << 20;
+    if (options.max_priority) limits.max_priority = static_cast<std::uint8_t>(*options.max_priority);
+    if (!options.own_steps.empty()) limits.own_steps = options.own_steps == "yes";
+    BOOST_OUTCOME_TRY(accounts.set_limits(name, limits));
+    say_done(context, "changed '" + name + "'; its devices get it with their next ticket");
     return done();
   });
 }
@@ -51,11 +85,16 @@ std::string limit_text(std::uint64_t value) {
   return value == 0 ? "default" : std::to_string(value);
 }
 
+std::string size_text(std::uint64_t bytes) {
+  return bytes == 0 ? "default" : bytes_text(bytes);
+}
+
 void run_list(CliContext& context) {
   with_accounts(context, [&](Accounts& accounts, const config::StateDir&) -> Outcome<void> {
     BOOST_OUTCOME_TRY(const auto users, accounts.users());
     json::array facts;
-    Table table({"user", "state", ">devices", "tasks", ">tenant", ">weight", ">requests", ">upload", "created"});
+    Table table({"user", "state", ">devices", "tasks", "own steps", ">tenant", ">weight", ">priority", ">requests",
+                 ">held", ">upload", "created"});
     for (const User& user : users) {
       facts.push_back(json::object{{"name", user.name},
                                    {"disabled", user.disabled},
@@ -65,13 +104,16 @@ void run_list(CliContext& context) {
                                    {"weight", user.weight},
                                    {"max_requests", user.max_requests},
                                    {"max_upload_bytes", user.max_upload_bytes},
+                                   {"own_steps", user.own_steps},
+                                   {"max_held_bytes", user.max_held_bytes},
+                                   {"max_priority", unsigned{user.max_priority}},
                                    {"created_unix_ms", user.created_unix_ms}});
       std::string tasks;
       for (const std::string& task : user.tasks) tasks += (tasks.empty() ? "" : ",") + task;
       table.add({user.name, user.disabled ? "disabled" : "active", std::to_string(user.devices), tasks,
-                 std::to_string(user.tenant), std::to_string(user.weight), limit_text(user.max_requests),
-                 user.max_upload_bytes == 0 ? "default" : bytes_text(user.max_upload_bytes),
-                 time_text(user.created_unix_ms)});
+                 user.own_steps ? "yes" : "no", std::to_string(user.tenant), std::to_string(user.weight),
+                 std::to_string(user.max_priority), limit_text(user.max_requests), size_text(user.max_held_bytes),
+                 size_text(user.max_upload_bytes), time_text(user.created_unix_ms)});
     }
     show(context, facts, table, "no users yet; add one with: broker users add NAME");
     return done();
@@ -91,6 +133,43 @@ CLI::App* add_named(CLI::App& users, CliContext& context, UserOptions& options, 
   CLI::App* command = add_command(users, context, name, summary, example, true);
   command->add_option("NAME", options.user.name, "the account's name")->required();
   return command;
+}
+
+CLI::Range weights() {
+  return CLI::Range(1U, 1000U);
+}
+CLI::Range priorities() {
+  return CLI::Range(0U, 255U);
+}
+CLI::Range requests() {
+  return CLI::Range(0U, 1'000'000U);
+}
+CLI::Range megabytes() {
+  return CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 20);
+}
+constexpr const char* kWeightHelp = "share of busy workers, relative to other tenants";
+constexpr const char* kPriorityHelp = "a request that asks for more gets this; higher goes first";
+constexpr const char* kRequestsHelp = "open requests of its tenant at a node (0: the node's limit)";
+constexpr const char* kHeldHelp = "MiB that its tenant's open requests may hold at a node (0: the node's limit)";
+constexpr const char* kUploadHelp = "size of one request in MiB (0: the node's default)";
+
+void add_own_steps_option(CLI::App& command, std::string& into) {
+  command.add_option("--own-steps", into, "may its devices send their own lists of steps, of any model?")
+      ->type_name("yes|no")
+      ->check(CLI::IsMember({"yes", "no"}), "");
+}
+
+void add_set_command(CLI::App& users, CliContext& context, UserOptions& options) {
+  CLI::App* set = add_named(users, context, options, "set", "change an account's share and limits",
+                            "broker users set maria --weight 3 --max-priority 10");
+  const auto changes = std::make_shared<SetOptions>();
+  set->add_option("--weight", changes->weight, kWeightHelp)->check(weights());
+  set->add_option("--max-priority", changes->max_priority, kPriorityHelp)->check(priorities());
+  set->add_option("--max-requests", changes->max_requests, kRequestsHelp)->check(requests());
+  set->add_option("--max-held-mb", changes->max_held_mb, kHeldHelp)->check(megabytes());
+  set->add_option("--max-upload-mb", changes->max_upload_mb, kUploadHelp)->check(megabytes());
+  add_own_steps_option(*set, changes->own_steps);
+  set->callback([&context, &options, changes] { run_set(context, options.user.name, *changes); });
 }
 
 void add_password_option(CLI::App& command, UserOptions& options) {
@@ -119,16 +198,17 @@ void add_user_commands(CLI::App& app, CliContext& context) {
       ->allow_extra_args(false);
   add->add_option("--tenant", options->user.tenant, "number of the tenant (default: one of its own)")
       ->check(CLI::Range(1U, 0xFFFFFFFEU));
-  add->add_option("--weight", options->user.weight, "share when nodes are busy, relative to others")
-      ->check(CLI::Range(1U, 1000U))
+  add->add_option("--weight", options->user.weight, kWeightHelp)->check(weights())->capture_default_str();
+  add->add_option("--max-priority", options->max_priority, kPriorityHelp)->check(priorities())->capture_default_str();
+  add->add_option("--max-requests", options->user.max_requests, kRequestsHelp)
+      ->check(requests())
       ->capture_default_str();
-  add->add_option("--max-requests", options->user.max_requests, "open requests per device (0: the node's default)")
-      ->check(CLI::Range(0U, 1'000'000U))
-      ->capture_default_str();
-  add->add_option("--max-upload-mb", options->max_upload_mb, "size of one request in MiB (0: the node's default)")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 20))
-      ->capture_default_str();
+  add->add_option("--max-held-mb", options->max_held_mb, kHeldHelp)->check(megabytes())->capture_default_str();
+  add->add_option("--max-upload-mb", options->max_upload_mb, kUploadHelp)->check(megabytes())->capture_default_str();
+  add_own_steps_option(*add, options->own_steps);
   add->callback([&context, options] { run_add(context, *options); });
+
+  add_set_command(*users, context, *options);
 
   add_command(*users, context, "list", "all accounts", "broker users list --json", true)->callback([&context] {
     run_list(context);

@@ -41,9 +41,11 @@ struct LimitsConfig {                              // [node.limits]
   std::uint32_t max_connections = 19000;
   std::uint32_t max_requests = 4096;  // open ones, all devices together
   std::uint32_t max_requests_per_device = 64;
-  std::uint32_t max_uploads_at_once = 64;  // more wait in the announced state
-  milliseconds default_deadline{60000};    // default_deadline_ms: for requests without one
-  milliseconds idle{60000};                // idle_ms: a silent device connection is pinged, then closed
+  std::uint32_t max_requests_per_tenant = 2048;    // open ones of all its devices; 0: no limit of its own
+  std::uint64_t max_tenant_bytes = 1024ULL << 20;  // max_tenant_mb: inputs of its open requests, decoded; 0: as above
+  std::uint32_t max_uploads_at_once = 64;          // more wait in the announced state
+  milliseconds default_deadline{60000};            // default_deadline_ms: for requests without one
+  milliseconds idle{60000};                        // idle_ms: a silent device connection is pinged, then closed
 };
 
 struct StoreConfig {  // [node.store]
@@ -63,6 +65,7 @@ struct NodeConfig {  // [node]
   std::string balancer = "least_loaded";
   std::uint32_t spin_us = 20;             // how long a reader polls its ring before it sleeps; 0 allowed
   std::uint32_t explain_requests = 1024;  // remembered for `broker explain`; 0: none
+  milliseconds reattach{5000};            // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
   LimitsConfig limits;
   StoreConfig store;
 };
@@ -82,16 +85,18 @@ struct EnvConfig {     // [env.NAME]
 
 /// A tensor by its source: "request.image", "detect.crops".
 struct TensorSource {
-  std::string step;  // "request" or an earlier step
+  std::string step;  // "request", or a step that comes earlier
   std::string tensor;
 };
 
 struct StepConfig {  // [[step]]
   std::string name;
   std::string model;
-  std::string version = "latest";              // exact or latest
+  std::string version = "latest";              // exact, latest, or a range; see versions.hpp
   std::map<std::string, TensorSource> inputs;  // model's input ← source
-  std::string for_each;  // name of the input that is scattered, one call per list item; empty: one call
+  std::string for_each;       // name of the input that is scattered, one call per list item; empty: one call
+  double deadline_share = 0;  // of the request's whole time, what one run of the step may take; 0: all there is
+  std::uint32_t retry = 0;    // further attempts of a call that failed
 };
 
 struct TaskConfig {  // tasks/NAME.toml
@@ -134,7 +139,8 @@ using Snapshot = std::shared_ptr<const Config>;
 /// "FILE:LINE:COLUMN: key: what is wrong (allowed range or nearest valid name)".
 Outcome<Snapshot> load(const std::filesystem::path& folder);
 
-/// The newest record of `model` (numeric, dotted comparison), or that of an exact version; nullptr when there is none.
-const model::Record* find_model(const Config& config, std::string_view model, std::string_view version);
+/// The newest record of `model` (numeric, dotted comparison) among the versions that `asked` admits: "latest" or empty,
+/// an exact version, or a range (see versions.hpp); nullptr when there is none.
+const model::Record* find_model(const Config& config, std::string_view model, std::string_view asked);
 
 }  // namespace gearbox::config

@@ -44,6 +44,9 @@ void read_limits(const toml::Table& table, LimitsConfig& limits) {
   limits.max_requests = read_count(table, "max_requests", limits.max_requests, 1, 1'000'000);
   limits.max_requests_per_device =
       read_count(table, "max_requests_per_device", limits.max_requests_per_device, 1, 1'000'000);
+  limits.max_requests_per_tenant =
+      read_count(table, "max_requests_per_tenant", limits.max_requests_per_tenant, 0, 1'000'000);
+  limits.max_tenant_bytes = read_mb(table, "max_tenant_mb", limits.max_tenant_bytes, 0, kMaxMb);
   limits.max_uploads_at_once = read_count(table, "max_uploads_at_once", limits.max_uploads_at_once, 1, 100'000);
   limits.default_deadline = read_ms(table, "default_deadline_ms", limits.default_deadline, 1, kHourMs);
   limits.idle = read_ms(table, "idle_ms", limits.idle, 100, kDayMs);
@@ -81,6 +84,7 @@ void read_node(const toml::Table& table, NodeConfig& node) {
   node.balancer = table.name("balancer", node.balancer);
   node.spin_us = read_count(table, "spin_us", node.spin_us, 0, 10'000);
   node.explain_requests = read_count(table, "explain_requests", node.explain_requests, 0, 65'536);
+  node.reattach = read_ms(table, "reattach_ms", node.reattach, 0, 60'000);
   if (const auto limits = table.table("limits")) read_limits(*limits, node.limits);
   if (const auto store = table.table("store")) read_store(*store, node.store);
 }

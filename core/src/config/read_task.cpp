@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "config/graph.hpp"
 #include "config/reading.hpp"
 #include "config/values.hpp"
 #include "model/tensor_decl.hpp"
@@ -8,28 +9,41 @@ namespace gearbox::config {
 
 namespace {
 
-constexpr std::size_t kMaxSteps = 64;
+/// Tells a fault of the graph at its place in the file.
+class FileFaults {
+ public:
+  explicit FileFaults(const toml::Table& root) : root_(root), steps_(root.tables("step", steps::kMaxSteps)) {}
 
-StepConfig read_step(const toml::Table& table) {
-  StepConfig step;
-  if (table.require("name")) {
-    step.name = table.name("name", "");
-    if (step.name == "request") table.fault("name", "'request' stands for what the device sent; choose another name");
-    if (step.name.find('.') != std::string::npos)
-      table.fault("name", "a step's name has no dot (sources are STEP.TENSOR)");
+  void operator()(const GraphPlace& place, std::string_view what) const {
+    const std::string_view key = place.key;
+    if (!place.step) return in_table(root_, "result", key, what);
+    const toml::Table& step = steps_[*place.step];
+    if (key.starts_with(kInputs))
+      return in_table(step, kInputs, key.substr(std::min(key.size(), kInputs.size() + 1)), what);
+    if (what == kMissing && !step.has(key)) return void(step.require(key));
+    if (what == kMissing && !step.is_text(key)) return;  // told when it was read
+    step.fault(key, what);
   }
-  if (table.require("model")) step.model = table.name("model", "");
-  step.version = table.name("version", step.version);
-  step.for_each = table.text("for_each", "", 64);
-  if (table.require("inputs")) {
-    if (const auto inputs = table.table("inputs")) {
-      for (const std::string& input : inputs->keys()) {
-        if (const auto source = read_source(*inputs, input)) step.inputs.emplace(input, *source);
-      }
+
+ private:
+  static constexpr std::string_view kInputs = "inputs";
+
+  /// Of `key` in `name`, or of that table as a whole.
+  static void in_table(const toml::Table& parent, std::string_view name, std::string_view key, std::string_view what) {
+    if (!parent.has(name)) {
+      if (what == kMissing) parent.require(name);
+      return;  // what follows from that is told once
     }
+    if (!parent.is_table(name)) return;
+    const auto table = parent.table(name);
+    if (!key.empty() && table->has(key) && !table->is_text(key)) return;  // told when it was read
+    if (what == kMissing && name == kInputs) return;  // each input that is not fed is told by its name
+    table->fault(key, what == kMissing ? "is empty" : what);
   }
-  return step;
-}
+
+  const toml::Table& root_;
+  std::vector<toml::Table> steps_;
+};
 
 }  // namespace
 
@@ -45,16 +59,8 @@ void read_task(const toml::Document& document, std::string_view stem, Config& co
   if (!root.has("input")) root.fault({}, "[[input]] is missing: what does a device send?");
   task.inputs = model::read_tensor_decls(root, "input", model::DeclKind::task_input);
   if (!root.has("step")) root.fault({}, "[[step]] is missing");
-  for (const toml::Table& table : root.tables("step", kMaxSteps)) task.steps.push_back(read_step(table));
-  if (root.require("result")) {
-    if (const auto result = root.table("result")) {
-      for (const std::string& name : result->keys()) {
-        if (const auto source = read_source(*result, name)) task.result.emplace(name, *source);
-      }
-      if (result->keys().empty()) result->fault({}, "is empty: name at least one tensor of the answer");
-    }
-  }
-  check_graph(root, task, config);
+  const steps::StepList list = steps::read_steps(root);
+  if (!list.steps.empty()) make_graph(list, config, task, FileFaults(root));
   document.report_unknown_keys();
   config.tasks.emplace(std::string(stem), std::move(task));
 }

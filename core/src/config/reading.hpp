@@ -15,8 +15,4 @@ void read_main(const toml::Document& document, Config& config);
 /// tasks/`stem`.toml, held against `config.models`.
 void read_task(const toml::Document& document, std::string_view stem, Config& config);
 
-/// Is the task a graph that can run: each source exists earlier, is a list where it must be and only there, fits the
-/// input that it feeds, and each input of each model is fed?
-void check_graph(const toml::Table& root, const TaskConfig& task, const Config& config);
-
 }  // namespace gearbox::config

@@ -120,15 +120,4 @@ std::uint64_t read_mb(const toml::Table& table, std::string_view key, std::uint6
   return static_cast<std::uint64_t>(table.integer(key, fallback_mb, lowest_mb, highest_mb)) << 20;
 }
 
-std::optional<TensorSource> read_source(const toml::Table& table, std::string_view key) {
-  const std::string text = table.text(key, "", 2 * kMaxNameBytes + 1);
-  const std::size_t dot = text.find('.');
-  if (dot != std::string::npos && is_name(std::string_view(text).substr(0, dot)) &&
-      is_name(std::string_view(text).substr(dot + 1))) {
-    return TensorSource{text.substr(0, dot), text.substr(dot + 1)};
-  }
-  table.fault(key, "'" + text + "' is no source (\"request.TENSOR\" or \"STEP.TENSOR\")");
-  return std::nullopt;
-}
-
 }  // namespace gearbox::config

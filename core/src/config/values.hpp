@@ -35,7 +35,4 @@ std::uint32_t read_count(const toml::Table& table, std::string_view key, std::ui
 std::uint64_t read_mb(const toml::Table& table, std::string_view key, std::uint64_t fallback_bytes,
                       std::int64_t lowest_mb, std::int64_t highest_mb);
 
-/// "request.image" → step "request", tensor "image"; nothing, with a fault, for another form.
-std::optional<TensorSource> read_source(const toml::Table& table, std::string_view key);
-
 }  // namespace gearbox::config

@@ -94,8 +94,8 @@ void list_central(const List& list, const CentralConfig& central) {
 }
 
 void list_limits(const List& list, const LimitsConfig& limits) {
-  const auto& [upload_bytes, pixels, input_arena, output_arena, connections, requests, per_device, uploads, deadline,
-               idle] = limits;
+  const auto& [upload_bytes, pixels, input_arena, output_arena, connections, requests, per_device, per_tenant,
+               tenant_bytes, uploads, deadline, idle] = limits;
   list.mb("max_upload_mb", upload_bytes);
   list.number("max_pixels", pixels);
   list.mb("input_arena_mb", input_arena);
@@ -103,6 +103,8 @@ void list_limits(const List& list, const LimitsConfig& limits) {
   list.number("max_connections", connections);
   list.number("max_requests", requests);
   list.number("max_requests_per_device", per_device);
+  list.number("max_requests_per_tenant", per_tenant);
+  list.mb("max_tenant_mb", tenant_bytes);
   list.number("max_uploads_at_once", uploads);
   list.ms("default_deadline_ms", deadline);
   list.ms("idle_ms", idle);
@@ -117,8 +119,8 @@ void list_store(const List& list, const StoreConfig& store) {
 }
 
 void list_node(const List& list, const NodeConfig& node) {
-  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, limits, store] =
-      node;
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, reattach, limits,
+               store] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -128,6 +130,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list.text("balancer", balancer);
   list.number("spin_us", spin_us);
   list.number("explain_requests", explain);
+  list.ms("reattach_ms", reattach);
   list_limits(list.table("limits"), limits);
   list_store(list.table("store"), store);
 }
@@ -200,10 +203,12 @@ void list_sources(const List& list, const std::map<std::string, TensorSource>& s
 }
 
 void list_step(const List& list, const StepConfig& step) {
-  const auto& [name, model, version, inputs, for_each] = step;
+  const auto& [name, model, version, inputs, for_each, deadline_share, retry] = step;
   list.text("model", model);
   list.text("version", version);
   list.text("for_each", for_each);
+  list.option("deadline_share", deadline_share);
+  list.number("retry", retry);
   list_sources(list.table("inputs"), inputs);
 }
 
@@ -236,7 +241,8 @@ void list_tensors(const List& list, const std::vector<model::TensorDecl>& tensor
 
 void list_model(const List& list, const model::Record& record, const std::filesystem::path& config_folder) {
   const auto& [name, version, framework, summary, file, class_name, inputs, outputs, max_batch, max_delay_ms, prefetch,
-               threads, memory_mb, max_output_bytes, load_timeout_ms, call_timeout_ms, folder, digest] = record;
+               threads, memory_mb, max_output_bytes, stream, streams, load_timeout_ms, call_timeout_ms,
+               cancel_by_restart, folder, digest] = record;
   list.text("digest", digest.substr(0, kShortDigest));
   list.text("folder", relative_to(config_folder, folder));
   list.text("framework", framework);
@@ -249,8 +255,11 @@ void list_model(const List& list, const model::Record& record, const std::filesy
   list.number("threads", threads);
   list.number("memory_mb", memory_mb);
   list.number("max_output_kb", max_output_bytes >> 10);
+  list.truth("stream", stream);
+  list.number("streams", streams);
   list.number("load_timeout_ms", load_timeout_ms);
   list.number("call_timeout_ms", call_timeout_ms);
+  list.truth("cancel_by_restart", cancel_by_restart);
   list_tensors(list.table("input"), inputs, true);
   list_tensors(list.table("output"), outputs, false);
 }

@@ -1,8 +1,9 @@
 #include "dispatch/dispatcher.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
+
+#include "dispatch/noting.hpp"
 
 namespace gearbox::dispatch {
 
@@ -14,62 +15,10 @@ constexpr std::uint32_t kDeathsToQuarantine = 2;
 /// Queues of models that nothing waits for; beyond that they are dropped.
 constexpr std::size_t kSpareQueues = 64;
 
-explain::Standing standing_of(std::string_view state) {
-  if (state == "suspect") return explain::Standing::suspect;
-  if (state == "draining") return explain::Standing::draining;
-  if (state == "failed") return explain::Standing::failed;
-  if (state == "gone") return explain::Standing::gone;
-  return explain::Standing::not_ready;
+FairQueue::Owner owner_of(const worker_pool::CallSpec& call) {
+  return {.tenant = call.tenant, .weight = call.weight, .priority = call.priority};
 }
 
-explain::Seen seen_of(const worker_pool::WorkerView& worker, explain::Standing standing) {
-  constexpr microseconds::rep kMost = std::numeric_limits<std::uint32_t>::max();
-  explain::Seen seen;
-  seen.worker = worker.id;
-  seen.slot = worker.place;
-  seen.pid = worker.pid;
-  seen.queued = worker.running > 0 ? worker.running - 1 : 0;
-  seen.running = worker.running > 0 ? 1 : 0;
-  seen.capacity = worker.capacity;
-  seen.p95_us = static_cast<std::uint32_t>(std::clamp<microseconds::rep>(worker.step_p95.count(), 0, kMost));
-  seen.standing = standing;
-  return seen;
-}
-
-/// The first ones of each kind; the rest are counted.
-void add_seen(explain::Pick& pick, const worker_pool::WorkerView& worker, explain::Standing standing) {
-  const bool candidate = standing == explain::Standing::candidate;
-  const auto alike = std::count_if(pick.seen.begin(), pick.seen.end(), [&](const explain::Seen& seen) {
-    return (seen.standing == explain::Standing::candidate) == candidate;
-  });
-  if (static_cast<std::size_t>(alike) < explain::kWorkers) {
-    pick.seen.push_back(seen_of(worker, standing));
-  } else {
-    ++pick.left_out;
-  }
-}
-
-/// Of many candidates the chosen one may be among those that were only counted.
-void keep_chosen(explain::Pick& pick, const std::vector<worker_pool::WorkerView>& ready) {
-  const auto is_chosen = [&](const auto& seen) { return seen.worker == *pick.chosen; };
-  if (std::any_of(pick.seen.begin(), pick.seen.end(), is_chosen)) return;
-  const auto last = std::find_if(pick.seen.rbegin(), pick.seen.rend(), [](const explain::Seen& seen) {
-    return seen.standing == explain::Standing::candidate;
-  });
-  for (const worker_pool::WorkerView& worker : ready) {
-    if (worker.id == *pick.chosen && last != pick.seen.rend()) *last = seen_of(worker, explain::Standing::candidate);
-  }
-}
-
-void note_end(explain::Call& call, const worker_pool::CallAnswer& answer, Instant now) {
-  if (call.picks.empty()) return;
-  explain::Pick& pick = call.picks.back();
-  pick.ended = now;
-  if (answer.outputs) return;
-  pick.error = answer.outputs.error().code;
-  pick.begun = answer.begun;
-  pick.reason = explain::shortened(answer.outputs.error().detail);
-}
 }  // namespace
 
 Dispatcher::Dispatcher(worker_pool::WorkerPool& pool, std::shared_ptr<plugin::Balancer> balancer,
@@ -96,38 +45,56 @@ Outcome<void> fit(const model::Record& record, worker_pool::CallSpec& call) {
 
 Outcome<Dispatcher::JobId> Dispatcher::submit(Job job, Done done) {
   const ModelKey key = key_of(*job.record);
-  if (const auto queue = queues_.find(key); queue != queues_.end() && queue->second.size() >= queue_limit_) {
-    return Error{Errc::overloaded, std::to_string(queue->second.size()) + " calls wait for model " + job.model};
+  const Instant now = Clock::now();
+  if (job.call.deadline <= now) return Error{Errc::deadline_exceeded, "its time was up before it could wait"};
+  if (is_full(*job.record)) {
+    return Error{Errc::overloaded, std::to_string(queues_.at(key).size()) + " calls wait for model " + job.model};
   }
   if (pool_.service(*job.record) == Service::none) {
     return Error{Errc::model_unavailable,
                  "no worker runs model " + job.record->name + " version " + job.record->version};
   }
   const JobId id = next_id_++;
-  Waiting waiting{.job = std::move(job), .done = std::move(done), .since = Clock::now(), .ends = {}};
+  Waiting waiting{.job = std::move(job), .done = std::move(done), .since = now, .ends = {}};
   jobs_.emplace(id, std::move(waiting));
-  enqueue(id, false);
+  enqueue(id);
   if (pumping_) {
     pump_again_ = true;
     return id;
   }
+  submitting_ = id;
   pumping_ = true;
   pump_model(queues_.at(key));
   pumping_ = false;
   if (std::exchange(pump_again_, false)) pump();
+  submitting_ = 0;
   return id;
 }
 
-void Dispatcher::enqueue(JobId id, bool first) {
-  const Job& job = jobs_.at(id).job;
-  const std::uint8_t priority = job.call.priority;
-  std::list<JobId>& queue = queues_[key_of(*job.record)];
-  // Higher priorities first; within one, in order of arrival, but a retry goes before what came after it.
-  auto at = std::find_if(queue.begin(), queue.end(), [&](JobId other) {
-    const std::uint8_t theirs = jobs_.at(other).job.call.priority;
-    return first ? theirs <= priority : theirs < priority;
-  });
-  queue.insert(at, id);
+void Dispatcher::enqueue(JobId id) {
+  Waiting& waiting = jobs_.at(id);
+  FairQueue& queue = queues_[key_of(*waiting.job.record)];
+  const FairQueue::Owner owner = owner_of(waiting.job.call);
+  if (const double charged = std::exchange(waiting.charged, 0); charged > 0) {
+    queue.put_back(id, owner, charged);
+  } else {
+    queue.push(id, owner);
+  }
+}
+
+bool Dispatcher::is_full(const model::Record& record) const {
+  const auto queue = queues_.find(key_of(record));
+  return queue != queues_.end() && queue->second.size() >= queue_limit_;
+}
+
+std::optional<microseconds> Dispatcher::backlog(const model::Record& record) const {
+  const auto queue = queues_.find(key_of(record));
+  if (queue == queues_.end() || queue->second.mean_cost() <= 0) return std::nullopt;
+  const std::size_t workers = pool_.ready(record).size();
+  if (workers == 0) return std::nullopt;
+  const double us =
+      queue->second.mean_cost() * static_cast<double>(queue->second.size()) / static_cast<double>(workers);
+  return microseconds(static_cast<microseconds::rep>(std::min(us, 1e15)));
 }
 
 void Dispatcher::cancel(JobId id) {
@@ -136,7 +103,9 @@ void Dispatcher::cancel(JobId id) {
   const Waiting& waiting = found->second;
   const bool running = waiting.running;
   const auto call = waiting.call;
-  if (!running) queues_[key_of(*waiting.job.record)].remove(id);
+  if (const auto queue = queues_.find(key_of(*waiting.job.record)); !running && queue != queues_.end()) {
+    queue->second.remove(id);
+  }
   std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
   jobs_.erase(found);  // first: the pool's answer to the cancellation must find nobody
   if (running) pool_.cancel(call);
@@ -161,7 +130,7 @@ void Dispatcher::pump() {
   if (others_.size() > kSpareQueues) others_.clear();
 }
 
-void Dispatcher::pump_model(std::list<JobId>& queue) {
+void Dispatcher::pump_model(FairQueue& queue) {
   if (queue.empty()) return;
   const model::Record& record = *jobs_.at(queue.front()).job.record;
   if (pool_.service(record) != Service::ready) {
@@ -173,23 +142,33 @@ void Dispatcher::pump_model(std::list<JobId>& queue) {
   while (!queue.empty()) {
     const JobId id = queue.front();
     Waiting& waiting = jobs_.at(id);
+    // Whoever waits for it will end it any moment; but nobody runs it meanwhile.
+    if (waiting.job.call.deadline <= Clock::now() && id != submitting_) {
+      queue.remove(id);
+      fail(id, Error{Errc::deadline_exceeded, "its time was up before a worker was free"});
+      continue;
+    }
     if (!hand_over(id, waiting)) return;
-    queue.remove(id);
+    waiting.charged = queue.pop();
   }
 }
 
+/// Of a job that is in no queue. What it sets off may submit and cancel others.
+void Dispatcher::fail(JobId id, Error error) {
+  JobResult result;
+  result.outputs = std::move(error);
+  tell(jobs_.at(id), result, Clock::now());
+  finish(id, std::move(result));
+}
+
 /// Nobody is ready for what these calls wait for. Each goes to where its model is served by now, if that is elsewhere.
-void Dispatcher::resolve_again(std::list<JobId>& queue) {
+void Dispatcher::resolve_again(FairQueue& queue) {
   std::vector<std::pair<JobId, Error>> failed;
-  for (auto at = queue.begin(); at != queue.end();) {
-    const JobId id = *at;
+  for (const JobId id : queue.items()) {
     Job& job = jobs_.at(id).job;
     const worker_pool::Resolved now = pool_.resolve(*job.config, job.model, job.version);
-    if (now.service != Service::none && key_of(*now.record) == key_of(*job.record)) {
-      ++at;
-      continue;
-    }
-    at = queue.erase(at);
+    if (now.service != Service::none && key_of(*now.record) == key_of(*job.record)) continue;
+    queue.remove(id);
     if (now.service == Service::none) {
       failed.emplace_back(id, Error{Errc::model_unavailable, "model " + job.record->name + " version " +
                                                                  job.record->version + " has no worker left"});
@@ -197,15 +176,12 @@ void Dispatcher::resolve_again(std::list<JobId>& queue) {
       failed.emplace_back(id, fits.error());
     } else {
       job.record = now.record;
-      enqueue(id, false);
+      enqueue(id);
       pump_again_ = true;
     }
   }
-  for (const auto& [id, error] : failed) {
-    JobResult result;
-    result.outputs = error;
-    tell(jobs_.at(id), result, Clock::now());
-    finish(id, std::move(result));
+  for (auto& [id, error] : failed) {
+    if (jobs_.contains(id)) fail(id, std::move(error));  // else an earlier one's failure cancelled it
   }
 }
 
@@ -253,9 +229,9 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     } else {
       see(worker, explain::Standing::candidate);
       candidates.push_back({.id = plugin::CandidateId{static_cast<std::uint32_t>(worker.id)},
-                            .queued = worker.running > 0 ? worker.running - 1 : 0,
-                            .running = worker.running > 0 ? 1U : 0U,
-                            .capacity = 1,
+                            .queued = worker.running - runs(worker),
+                            .running = runs(worker),
+                            .capacity = worker.max_batch,
                             .step_p95 = worker.step_p95});
     }
   }
@@ -271,6 +247,7 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
                                      [&](const auto& candidate) { return candidate.id == picked.candidate.value(); });
     worker_pool::CallSpec spec = waiting.job.call;
     spec.attempt = waiting.deaths;
+    pass_parts(id, spec);
     const WorkerId worker{static_cast<std::uint32_t>(chosen->id)};
     auto called = pool_.call(worker, std::move(spec),
                              [this, id](worker_pool::CallAnswer answer) { answered(id, std::move(answer)); });
@@ -297,56 +274,6 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
   return false;
 }
 
-void Dispatcher::note(Waiting& waiting, explain::Pick pick) {
-  pick.attempt = waiting.explained.attempts;
-  if (pick.chosen) ++waiting.explained.attempts;
-  pick.others = others(*waiting.job.record);
-  waiting.explained.submitted = waiting.since;
-  waiting.explained.add(std::move(pick));
-}
-
-/// Those that no pick for `record` can choose, whatever they have to do.
-explain::OthersPtr Dispatcher::others(const model::Record& record) {
-  const std::uint64_t generation = pool_.generation();
-  OthersAt& known = others_[key_of(record)];
-  if (known.others && known.generation == generation) return known.others;
-  auto found = std::make_shared<explain::Others>();
-  for (const worker_pool::WorkerView& worker : pool_.workers()) {
-    if (worker.model != record.name) continue;
-    const bool same = worker.version == record.version && worker.digest == record.digest;
-    if (same && worker.state == "ready") continue;
-    if (found->workers.size() == explain::kWorkers) {
-      ++found->left_out;
-      continue;
-    }
-    explain::Others::Worker other;
-    other.seen = seen_of(worker, same ? standing_of(worker.state) : explain::Standing::other_model);
-    if (worker.version != record.version) other.version = worker.version;
-    found->workers.push_back(std::move(other));
-  }
-  known = {generation, std::move(found)};
-  return known.others;
-}
-
-/// What was noted goes with the result.
-void Dispatcher::tell(Waiting& waiting, JobResult& result, Instant now) {
-  if (!waiting.job.explained) return;
-  explain::Call& call = result.explained;
-  call = std::move(waiting.explained);
-  call.submitted = waiting.since;
-  call.ended = now;
-  call.run = result.run;
-  if (!result.outputs) call.error = result.outputs.error().code;
-}
-
-std::optional<explain::Call> Dispatcher::explained(JobId id) const {
-  const auto found = jobs_.find(id);
-  if (found == jobs_.end() || !found->second.job.explained) return std::nullopt;
-  explain::Call call = found->second.explained;
-  call.submitted = found->second.since;
-  return call;
-}
-
 void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
   const auto found = jobs_.find(id);
@@ -355,6 +282,10 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   waiting.running = false;
   const Instant now = Clock::now();
   note_end(waiting.explained, answer, now);
+  if (waiting.parts > 0 && !answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
+    answer.outputs = Error{Errc::stream_broken,
+                           "after " + std::to_string(waiting.parts) + " parts: " + answer.outputs.error().detail};
+  }
   if (!answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
     if (answer.begun) {  // else it only waited there
       ++waiting.deaths;
@@ -362,7 +293,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
     }
     if (waiting.deaths < kDeathsToQuarantine) {
       ++retries_;
-      enqueue(id, true);
+      enqueue(id);
       pump();
       return;
     }
@@ -371,16 +302,25 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
         Error{Errc::quarantined, "two workers of model " + waiting.job.model +
                                      " died while they ran this request: " + answer.outputs.error().detail};
   }
+  if (const auto queue = queues_.find(key_of(*waiting.job.record)); queue != queues_.end()) {
+    const std::chrono::duration<double, std::micro> ran = answer.run;
+    // Each call of a batch tells the time of the whole: it has its part of it.
+    queue->second.ran(owner_of(waiting.job.call), waiting.charged, ran.count() / answer.batch);
+  }
   JobResult result;
   // Handed over ahead of time, a call still waits in the worker's ring: all that is not the model's own time is
   // waiting.
   const microseconds ran = std::chrono::duration_cast<microseconds>(answer.run);
   result.queued = std::max(elapsed(waiting.since, now) - ran, microseconds{0});
+  // A stream may also wait for whoever takes its parts: that is no queue.
+  if (waiting.parts > 0) result.queued = elapsed(waiting.since, waiting.first_part);
   result.run = answer.run;
+  result.batch = answer.batch;
   result.worker = answer.worker;
   result.attempts = waiting.deaths + 1;
   result.record = waiting.job.record;
   result.ends = std::move(waiting.ends);
+  result.parts = answer.parts;
   result.outputs = std::move(answer.outputs);
   tell(waiting, result, now);
   finish(id, std::move(result));

@@ -1,11 +1,10 @@
 // dispatcher.hpp: brings each call of a step to a worker: waits for one with a place, lets the balancer choose, tries
-// once more elsewhere when a worker dies with it, or when the version it waits for is taken away. One strand (the
-// node's io loop).
+// once more elsewhere when a worker dies with it, or when the version it waits for is taken away. Once parts of a
+// streamed answer have been handed on it is not tried again: it ends as stream_broken. One strand (the node's io loop).
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dispatch/fair_queue.hpp"
 #include "explain/trace.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/plugin/balancer.hpp"
@@ -21,8 +21,8 @@
 
 namespace gearbox::dispatch {
 
-/// One call that a worker of `record`'s model shall do, or of what `model` and `version` (exact, or "latest") stand for
-/// later, when that is not served any more.
+/// One call that a worker of `record`'s model shall do, or of what `model` and `version` (exact, "latest", or a range)
+/// stand for later, when that is not served any more.
 struct Job {
   std::string task, model, version;
   config::Snapshot config;                      // in which the two are looked up
@@ -39,11 +39,13 @@ struct JobResult {
   Outcome<std::vector<worker_pool::TensorRef>> outputs = Error{};
   microseconds queued{0};           // from submit to answer, without the time inside the model
   std::chrono::nanoseconds run{0};  // inside the model
+  std::uint32_t batch = 1;          // calls that the model got together
   WorkerId worker{};
   std::uint32_t attempts = 0;
   std::shared_ptr<const model::Record> record;  // which it was in the end
   explain::Call explained;                      // of a job that is
   std::vector<std::string> ends;                // how the workers ended that died with it
+  std::uint32_t parts = 0;                      // of a model that streams: handed to on_part
 };
 
 struct ModelLoad {
@@ -69,15 +71,20 @@ class Dispatcher {
 
   using JobId = std::uint64_t;
   using Done = std::function<void(JobResult)>;
-  /// `done` is called exactly once, never from inside submit. Errors: overloaded (the queue is full); model_unavailable
-  /// (no worker of that record is there or still coming).
+  /// `done` is called exactly once, never from inside submit. Errors: deadline_exceeded (it has passed already);
+  /// overloaded (the queue is full); model_unavailable (no worker of that record is there or still coming).
   Outcome<JobId> submit(Job job, Done done);
-  /// Forgets the job: `done` is not called any more. A running call ends in its worker and its answer is dropped.
+  /// Forgets the job: `done` is not called any more. It leaves its queue; of a running call see WorkerPool::cancel.
   void cancel(JobId job);
   /// What has been noted of a job that is neither answered nor cancelled; nullopt of one that is not explained.
   std::optional<explain::Call> explained(JobId job) const;
 
   worker_pool::Service service(const model::Record& record) const { return pool_.service(record); }
+
+  /// Would submit() refuse a call for `record` because its queue is full?
+  bool is_full(const model::Record& record) const;
+  /// How long the ready workers of `record` need for what waits for them, as measured; nullopt while nothing was.
+  std::optional<microseconds> backlog(const model::Record& record) const;
 
   /// Calls that wait and run, by model name.
   std::map<std::string, ModelLoad> load() const;
@@ -98,14 +105,19 @@ class Dispatcher {
     explain::Call explained{};  // empty until it is handed over, or waits at the head of its queue
     std::vector<std::string> ends;
     bool running = false;
+    double charged = 0;  // for its last way out of the queue; see FairQueue::pop
     worker_pool::WorkerPool::CallId call = 0;
+    std::uint32_t parts = 0;  // handed on: from the first one on it cannot begin anew elsewhere
+    Instant first_part{};
   };
   using ModelKey = std::tuple<std::string, std::string, std::string>;  // name, version, digest
   static ModelKey key_of(const model::Record& record) { return {record.name, record.version, record.digest}; }
 
-  void pump_model(std::list<JobId>& queue);
-  void resolve_again(std::list<JobId>& queue);
+  void pump_model(FairQueue& queue);
+  void resolve_again(FairQueue& queue);
+  void fail(JobId id, Error error);
   bool hand_over(JobId id, Waiting& waiting);
+  void pass_parts(JobId id, worker_pool::CallSpec& spec);  // streams.cpp
   struct Picked {
     Outcome<plugin::CandidateId> candidate = Error{};
     bool stood_in = false;
@@ -117,15 +129,16 @@ class Dispatcher {
   static void tell(Waiting& waiting, JobResult& result, Instant now);
   void answered(JobId id, worker_pool::CallAnswer answer);
   void finish(JobId id, JobResult result);
-  void enqueue(JobId id, bool first);
+  void enqueue(JobId id);
 
   worker_pool::WorkerPool& pool_;
   std::shared_ptr<plugin::Balancer> balancer_;
   explain::ChooserPtr chooser_;
   std::size_t queue_limit_;
   JobId next_id_ = 1;
+  JobId submitting_ = 0;  // is not answered before submit() returns
   std::unordered_map<JobId, Waiting> jobs_;
-  std::map<ModelKey, std::list<JobId>> queues_;
+  std::map<ModelKey, FairQueue> queues_;
   std::map<ModelKey, std::uint64_t> resolved_at_;  // the pool's generation when a queue was resolved again
   struct OthersAt {
     std::uint64_t generation = 0;

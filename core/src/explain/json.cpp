@@ -96,6 +96,10 @@ json::object call_json(const Call& call, const Step& step, std::string_view kept
   out["run_us"] = std::chrono::duration_cast<microseconds>(call.run).count();
   out["attempts"] = call.attempts;
   out["batch"] = call.batch;
+  if (call.parts > 0) {
+    out["parts"] = call.parts;
+    out["first_part_us"] = elapsed(call.submitted, call.first_part).count();
+  }
   json::array picks;
   for (const Pick& pick : call.picks) picks.push_back(pick_json(pick, arrived));
   out["picks"] = std::move(picks);
@@ -123,7 +127,9 @@ json::object step_json(const Step& step, const Trace& trace, std::size_t most, I
   json::array calls;
   const auto show = [&](const std::vector<Call>& kept, std::string_view as) {
     for (const Call& call : kept) {
-      if (calls.size() < most) calls.push_back(call_json(call, step, as, trace.arrived, now));
+      // What was still open when the request ended has not waited since.
+      const Instant until = trace.over ? trace.ready : now;
+      if (calls.size() < most) calls.push_back(call_json(call, step, as, trace.arrived, until));
     }
   };
   show(step.first, "first");

@@ -39,6 +39,8 @@ std::string_view name_of(VersionNote note) {
       return "the newest";
     case VersionNote::exact:
       return "the task names this version";
+    case VersionNote::range:
+      return "the newest that the task's range admits";
     case VersionNote::coming:
       return "the newest had no ready worker yet";
     case VersionNote::none:
@@ -65,6 +67,18 @@ Pick& Call::add(Pick pick) {
   return picks.back();
 }
 
+void Call::follow(Call earlier) {
+  std::vector<Pick> own = std::exchange(picks, std::move(earlier.picks));
+  submitted = earlier.submitted == Instant{} ? submitted : earlier.submitted;
+  picks_left_out += earlier.picks_left_out;
+  run += earlier.run;
+  for (Pick& pick : own) {
+    pick.attempt += earlier.attempts;
+    add(std::move(pick));
+  }
+  attempts += earlier.attempts;
+}
+
 microseconds Call::waited_at_node(Instant now) const {
   if (picks.empty() || !picks.back().chosen) return elapsed(submitted, ended == Instant{} ? now : ended);
   return elapsed(submitted, picks.back().at);
@@ -72,6 +86,7 @@ microseconds Call::waited_at_node(Instant now) const {
 
 microseconds Call::waited_in_worker() const {
   if (picks.empty() || !picks.back().chosen || ended == Instant{}) return microseconds{0};
+  if (parts > 0) return std::max(elapsed(picks.back().at, first_part), microseconds{0});  // then it was under way
   const auto ran = std::chrono::duration_cast<microseconds>(run);
   return std::max(elapsed(picks.back().at, ended) - ran, microseconds{0});
 }

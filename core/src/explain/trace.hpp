@@ -94,9 +94,13 @@ struct Call {
   std::uint32_t batch = 1;          // calls that the model got together
   Errc error{};                     // {}: none
   std::string version;              // when it is another than the step's
+  std::uint32_t parts = 0;          // of a streamed answer, handed on
+  Instant first_part{};             // {}: none
 
   /// Keeps `pick` within the bound; returns the one to be filled in.
   Pick& add(Pick pick);
+  /// This call is `earlier` made again: the two become one, with all picks and hand-overs.
+  void follow(Call earlier);
   /// In the queue of the node, until the last pick; in the worker's ring after that.
   microseconds waited_at_node(Instant now) const;
   microseconds waited_in_worker() const;
@@ -107,6 +111,7 @@ struct Call {
 enum class VersionNote : std::uint8_t {
   newest,
   exact,      // the task names it
+  range,      // the newest of those that the task's range admits
   coming,     // the newest has no ready worker yet
   none,       // nobody serves the newest
   stands_in,  // of another configuration, with the same inputs and outputs
@@ -115,7 +120,7 @@ enum class VersionNote : std::uint8_t {
 std::string_view name_of(VersionNote note);
 
 struct Step {
-  std::string name, model, asked;  // asked: exact or "latest"
+  std::string name, model, asked;  // asked: exact, "latest", or a range
   std::string version, newest;     // what it resolved to; the newest of the request's configuration, when another
   VersionNote note = VersionNote::newest;
   Instant started{}, ended{};  // {}: not yet

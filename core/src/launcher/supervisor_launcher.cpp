@@ -58,6 +58,32 @@ Outcome<int> pid_in(const std::string& answer) {
   return number;
 }
 
+/// Adds what one answer to "workers" tells. True: there are more, behind the last.
+Outcome<bool> workers_in(const std::string& answer, std::vector<worker_pool::Launcher::Running>& into) {
+  const Error broken{Errc::bad_input, "the supervisor's list of workers cannot be read"};
+  boost::system::error_code bad;
+  const json::value value = json::parse(answer, bad);
+  const json::value* list = bad || !value.is_object() ? nullptr : value.get_object().if_contains("workers");
+  if (list == nullptr || !list->is_array()) return broken;
+  for (const json::value& each : list->get_array()) {
+    const json::object* worker = each.if_object();
+    const json::value* pid = worker == nullptr ? nullptr : worker->if_contains("pid");
+    const json::value* role = worker == nullptr ? nullptr : worker->if_contains("role");
+    const json::value* argv = worker == nullptr ? nullptr : worker->if_contains("argv");
+    if (pid == nullptr || role == nullptr || argv == nullptr || !role->is_string() || !argv->is_array()) return broken;
+    worker_pool::Launcher::Running& running = into.emplace_back();
+    running.pid = pid->is_number() ? pid->to_number<int>(bad) : 0;
+    running.role = role->get_string();
+    for (const json::value& word : argv->get_array()) {
+      if (!word.is_string()) return broken;
+      running.argv.emplace_back(word.get_string());
+    }
+    if (bad || running.pid <= 1) return broken;
+  }
+  const json::value* more = value.get_object().if_contains("more");
+  return more != nullptr && more->is_bool() && more->get_bool() && !into.empty();
+}
+
 }  // namespace
 
 struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
@@ -118,6 +144,30 @@ struct SupervisorLauncher::State : std::enable_shared_from_this<State> {
     }
   }
 
+  using Listed = std::function<void(Outcome<std::vector<Running>>)>;
+  static asio::awaitable<void> list_all(std::shared_ptr<State> self, milliseconds within, Listed listed) {
+    const Instant until = after(Clock::now(), within);
+    std::vector<Running> all;
+    asio::steady_timer pause(self->io);
+    for (;;) {
+      const json::object command{{"command", "workers"}, {"after", all.empty() ? 0 : all.back().pid}};
+      std::string text = json::serialize(command);
+      Outcome<std::string> answer =
+          co_await serving::ask_control(self->io.get_executor(), self->socket, std::move(text), kAnswerWait);
+      if (self->closed) co_return;
+      if (!answer && supervisor_was_away(answer.error().code) && Clock::now() + kFirstPause < until) {
+        pause.expires_after(kFirstPause);
+        co_await wait_on(pause);
+        if (self->closed) co_return;
+        continue;
+      }
+      Outcome<bool> more = answer ? workers_in(answer.value(), all) : Outcome<bool>(answer.error());
+      if (more && more.value()) continue;
+      listed(more ? Outcome<std::vector<Running>>(std::move(all)) : Outcome<std::vector<Running>>(more.error()));
+      co_return;
+    }
+  }
+
   static asio::awaitable<void> stop_one(std::shared_ptr<State> self, int pid, milliseconds grace) {
     const json::object command{{"command", "stop"}, {"pid", pid}, {"grace_ms", grace.count()}};
     std::shared_ptr<asio::posix::stream_descriptor> held;
@@ -173,6 +223,10 @@ void SupervisorLauncher::launch(Order order, std::function<void(Outcome<int>)> s
 void SupervisorLauncher::cancel_all() {
   state_->unwanted = true;
   state_->pause.cancel();
+}
+
+void SupervisorLauncher::list(milliseconds within, std::function<void(Outcome<std::vector<Running>>)> listed) {
+  asio::co_spawn(state_->io, State::list_all(state_, within, std::move(listed)), asio::detached);
 }
 
 void SupervisorLauncher::stop(int pid, milliseconds grace) {

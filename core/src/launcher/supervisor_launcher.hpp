@@ -27,6 +27,7 @@ class SupervisorLauncher final : public worker_pool::Launcher {
   void launch(Order order, std::function<void(Outcome<int>)> started) override;
   void stop(int pid, milliseconds grace) override;
   void cancel_all() override;
+  void list(milliseconds within, std::function<void(Outcome<std::vector<Running>>)> listed) override;
 
  private:
   struct State;

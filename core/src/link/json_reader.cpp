@@ -68,6 +68,15 @@ void ObjectReader::read(std::string_view member, bool& into) {
   into = *flag;
 }
 
+void ObjectReader::read(std::string_view member, double& into) {
+  const json::value* value = find(member);
+  if (value == nullptr) return;
+  json::error_code not_one;
+  const double number = value->is_number() ? value->to_number<double>(not_one) : 0;
+  if (!value->is_number() || not_one) return fail(member, "must be a number");
+  into = number;
+}
+
 void ObjectReader::read(std::string_view member, PublicKey& into) {
   std::string hex;
   read(member, hex, 64);

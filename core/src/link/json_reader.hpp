@@ -29,6 +29,7 @@ class ObjectReader {
 
   void read(std::string_view member, std::string& into, std::size_t limit_bytes = kNoLimit);
   void read(std::string_view member, bool& into);
+  void read(std::string_view member, double& into);     // whole numbers too; JSON has none that is not finite
   void read(std::string_view member, PublicKey& into);  // 64 hexadecimal digits
   void read(std::string_view member, std::vector<std::string>& into, std::size_t limit_items = kMaxListItems);
   void read(std::string_view member, std::vector<std::int64_t>& into, std::size_t limit_items);

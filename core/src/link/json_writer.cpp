@@ -1,5 +1,8 @@
 #include "link/json_writer.hpp"
 
+#include <array>
+#include <charconv>
+
 #include "gearbox/base/text.hpp"
 
 namespace gearbox::link {
@@ -42,6 +45,14 @@ JsonWriter& JsonWriter::add(std::string_view member, std::string_view text) {
 JsonWriter& JsonWriter::add(std::string_view member, bool flag) {
   name(member);
   text_ += flag ? "true" : "false";
+  return *this;
+}
+
+JsonWriter& JsonWriter::add(std::string_view member, double number) {
+  name(member);
+  std::array<char, 32> digits;  // the shortest that reads back as the same number
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  text_.append(digits.data(), end.ptr);
   return *this;
 }
 

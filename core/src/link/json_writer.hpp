@@ -25,6 +25,7 @@ class JsonWriter {
   JsonWriter& add(std::string_view member, std::string_view text);
   JsonWriter& add(std::string_view member, const char* text) { return add(member, std::string_view(text)); }
   JsonWriter& add(std::string_view member, bool flag);
+  JsonWriter& add(std::string_view member, double number);  // must be finite: JSON has no other
   JsonWriter& add(std::string_view member, const PublicKey& key) { return add(member, to_text(key)); }
   template <std::integral Number>
   requires(!std::same_as<Number, bool>) JsonWriter& add(std::string_view member, Number number) {

@@ -22,6 +22,7 @@ std::string to_json(const Hello& m) {
       .add("signature", m.signature)
       .add("ticket", m.ticket)
       .add("agent", m.agent)
+      .add("keep", m.keep)
       .take();
 }
 Outcome<void> from_json(std::string_view text, Hello& into) {
@@ -32,6 +33,7 @@ Outcome<void> from_json(std::string_view text, Hello& into) {
     r.read("signature", m.signature, kWordBytes);
     r.read("ticket", m.ticket, kTicketBytes);
     r.read("agent", m.agent, kWordBytes);
+    r.read("keep", m.keep);
   });
 }
 

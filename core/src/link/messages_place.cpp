@@ -13,10 +13,16 @@ constexpr std::size_t kMaxTasksInTicket = 256;
 }  // namespace
 
 std::string to_json(const Locate& m) {
-  return JsonWriter().add("task", m.task).take();
+  JsonWriter writer;
+  writer.add("task", m.task);
+  if (!m.models.empty()) writer.add("models", m.models);
+  return writer.take();
 }
 Outcome<void> from_json(std::string_view text, Locate& into) {
-  return link::read_message<Locate>(text, into, [](ObjectReader& r, Locate& m) { r.read("task", m.task); });
+  return link::read_message<Locate>(text, into, [](ObjectReader& r, Locate& m) {
+    r.read("task", m.task);
+    r.read("models", m.models, kMaxOwnSteps);
+  });
 }
 
 std::string to_json(const Located& m) {
@@ -46,7 +52,10 @@ std::string to_json(const Ticket& m) {
       .add("weight", m.weight)
       .add("max_requests", m.max_requests)
       .add("max_upload_bytes", m.max_upload_bytes)
+      .add("max_held_bytes", m.max_held_bytes)
+      .add("max_priority", m.max_priority)
       .add("tasks", m.tasks)
+      .add("own_steps", m.own_steps)
       .add("node", m.node)
       .add("expires_unix_ms", m.expires_unix_ms)
       .add("key_id", m.key_id)
@@ -61,7 +70,10 @@ Outcome<void> from_json(std::string_view text, Ticket& into) {
     r.read("weight", m.weight);
     r.read("max_requests", m.max_requests);
     r.read("max_upload_bytes", m.max_upload_bytes);
+    r.read("max_held_bytes", m.max_held_bytes);
+    r.read("max_priority", m.max_priority);
     r.read("tasks", m.tasks, kMaxTasksInTicket);
+    r.read("own_steps", m.own_steps);
     r.read("node", m.node);
     r.read("expires_unix_ms", m.expires_unix_ms);
     r.read("key_id", m.key_id);

@@ -56,6 +56,7 @@ std::string step_json(const StepTiming& step) {
       .add("calls", step.calls)
       .add("queue_us", step.queue_us)
       .add("run_us", step.run_us)
+      .add("retries", step.retries)
       .take();
 }
 
@@ -66,6 +67,27 @@ void read_step(ObjectReader& r, StepTiming& step) {
   r.read("calls", step.calls);
   r.read("queue_us", step.queue_us);
   r.read("run_us", step.run_us);
+  r.read("retries", step.retries);
+}
+
+std::string spec_json(const StepSpec& step) {
+  JsonWriter writer;
+  writer.add("name", step.name).add("model", step.model).add("inputs", step.inputs);
+  if (!step.version.empty()) writer.add("version", step.version);
+  if (!step.for_each.empty()) writer.add("for_each", step.for_each);
+  if (step.deadline_share > 0) writer.add("deadline_share", step.deadline_share);
+  if (step.retry > 0) writer.add("retry", step.retry);
+  return writer.take();
+}
+
+void read_spec(ObjectReader& r, StepSpec& step) {
+  r.read("name", step.name);
+  r.read("model", step.model);
+  r.read("version", step.version);
+  r.read("inputs", step.inputs, kMaxTensors);
+  r.read("for_each", step.for_each);
+  r.read("deadline_share", step.deadline_share);
+  r.read("retry", step.retry);
 }
 
 std::string timing_json(const Timing& timing) {
@@ -87,12 +109,14 @@ void read_timing(ObjectReader& r, Timing& timing) {
 }  // namespace
 
 std::string to_json(const Submit& m) {
-  return JsonWriter()
-      .add("task", m.task)
+  JsonWriter writer;
+  writer.add("task", m.task)
       .add_list("inputs", m.inputs, input_json)
       .add("digest", m.digest)
-      .add("wire_bytes", m.wire_bytes)
-      .take();
+      .add("wire_bytes", m.wire_bytes);
+  if (m.stream) writer.add("stream", true);
+  if (!m.steps.empty()) writer.add_list("steps", m.steps, spec_json).add("result", m.result);
+  return writer.take();
 }
 Outcome<void> from_json(std::string_view text, Submit& into) {
   return link::read_message<Submit>(text, into, [](ObjectReader& r, Submit& m) {
@@ -100,21 +124,34 @@ Outcome<void> from_json(std::string_view text, Submit& into) {
     r.read_list("inputs", m.inputs, kMaxTensors, read_input);
     r.read("digest", m.digest);
     r.read("wire_bytes", m.wire_bytes);
+    r.read("stream", m.stream);
+    r.read_list("steps", m.steps, kMaxOwnSteps, read_spec);
+    r.read("result", m.result, kMaxTensors);
   });
 }
 
 std::string to_json(const ResultMessage& m) {
-  return JsonWriter()
-      .add_list("tensors", m.tensors, tensor_json)
-      .add("bytes", m.bytes)
-      .add_json("timing", timing_json(m.timing))
-      .take();
+  JsonWriter json;
+  json.add_list("tensors", m.tensors, tensor_json).add("bytes", m.bytes).add_json("timing", timing_json(m.timing));
+  if (m.parts > 0) json.add("parts", m.parts);
+  return json.take();
 }
 Outcome<void> from_json(std::string_view text, ResultMessage& into) {
   return link::read_message<ResultMessage>(text, into, [](ObjectReader& r, ResultMessage& m) {
     r.read_list("tensors", m.tensors, kMaxTensors, read_tensor);
     r.read("bytes", m.bytes);
     r.read_object("timing", m.timing, read_timing);
+    r.read("parts", m.parts);
+  });
+}
+
+std::string to_json(const PartMessage& m) {
+  return JsonWriter().add_list("tensors", m.tensors, tensor_json).add("bytes", m.bytes).take();
+}
+Outcome<void> from_json(std::string_view text, PartMessage& into) {
+  return link::read_message<PartMessage>(text, into, [](ObjectReader& r, PartMessage& m) {
+    r.read_list("tensors", m.tensors, kMaxTensors, read_tensor);
+    r.read("bytes", m.bytes);
   });
 }
 

@@ -83,7 +83,9 @@ std::string_view name_of(UploadState state) {
 }
 
 Outcome<UploadReceiver> UploadReceiver::announce(wire::Submit submit, std::uint64_t limit_bytes) {
-  BOOST_OUTCOME_TRY(check_name("task", submit.task));
+  if (!submit.task.empty() || submit.steps.empty()) {
+    BOOST_OUTCOME_TRY(check_name("task", submit.task));
+  }
   if (submit.inputs.empty()) return Error{Errc::bad_input, "no input is announced"};
   if (submit.inputs.size() > wire::kMaxTensors) return Error{Errc::bad_input, "more than 64 inputs are announced"};
   std::array<std::byte, kDigestDigits / 2> digest{};

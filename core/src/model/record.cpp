@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxModelFileBytes = 16 << 20;  // Python source, not weights
 constexpr std::int64_t kHourMs = 3'600'000;
+constexpr std::uint32_t kMostPrefetch = 128;
 
 bool is_identifier(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -28,12 +29,25 @@ std::uint32_t small(const toml::Table& table, std::string_view key, std::uint32_
 void read_numbers(const toml::Table& root, Record& record) {
   record.max_batch = small(root, "max_batch", record.max_batch, 1, 1024);
   record.max_delay_ms = small(root, "max_delay_ms", record.max_delay_ms, 0, 10'000);
-  record.prefetch = small(root, "prefetch", record.prefetch, 1, 64);
+  // The next batch is complete when the present one ends.
+  const std::uint32_t next_batch = record.max_batch > 1 ? std::min(record.max_batch, kMostPrefetch) : record.prefetch;
+  record.prefetch = small(root, "prefetch", next_batch, 1, kMostPrefetch);
   record.threads = small(root, "threads", record.threads, 1, 1024);
   record.memory_mb = static_cast<std::uint64_t>(root.integer("memory_mb", 0, 0, 16'777'216));
   record.max_output_bytes = static_cast<std::uint64_t>(root.integer("max_output_kb", 1024, 1, 1'048'576)) * 1024;
+  record.stream = root.boolean("stream", false);
+  record.streams = small(root, "streams", record.streams, 1, 16);
+  if (record.stream && record.max_batch > 1)
+    root.fault("max_batch", "a model that streams gets its requests one by one; see streams");
+  if (!record.stream && root.has("streams")) root.fault("streams", "only a model with stream = true has them");
   record.load_timeout_ms = small(root, "load_timeout_ms", record.load_timeout_ms, 100, kHourMs);
   record.call_timeout_ms = small(root, "call_timeout_ms", record.call_timeout_ms, 10, kHourMs);
+  record.cancel_by_restart = root.boolean("cancel_by_restart", record.cancel_by_restart);
+  // A call that waits for others to join it counts as one that its worker runs.
+  if (record.max_delay_ms >= record.call_timeout_ms) {
+    root.fault("max_delay_ms", std::to_string(record.max_delay_ms) + " is not below call_timeout_ms, " +
+                                   std::to_string(record.call_timeout_ms));
+  }
 }
 
 }  // namespace
@@ -62,6 +76,9 @@ Outcome<Record> read_record(const std::filesystem::path& folder) {
   if (record.outputs.empty() && !root.has("output"))
     root.fault({}, "[[output]] is missing: a model gives at least one tensor");
   read_numbers(root, record);
+  if (record.stream &&
+      std::any_of(record.outputs.begin(), record.outputs.end(), [](const auto& one) { return one.list; }))
+    root.fault("stream", "each part gives single tensors: no output may be a list");
   document->report_unknown_keys();
 
   const Outcome<std::string> source = toml::read_file(folder / record.file, kMaxModelFileBytes);

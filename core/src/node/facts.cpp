@@ -136,7 +136,9 @@ json::object status_of(const FactSources& from) {
                                        {"running", worker.running},
                                        {"calls", worker.calls},
                                        {"failures", worker.failures},
+                                       {"mean_batch", worker.mean_batch},
                                        {"restarts", worker.restarts},
+                                       {"reattached", worker.reattached},
                                        {"memory_bytes", worker.memory_bytes},
                                        {"memory_limit_bytes", worker.memory_limit_bytes},
                                        {"step_p95_us", worker.step_p95.count()}});
@@ -176,8 +178,12 @@ json::object status_of(const FactSources& from) {
                                     {"quarantined", from.dispatcher->quarantined()},
                                     {"in_quarantine", from.requests->quarantine().all().size()}};
   const worker_pool::WorkerPool::Ended ended = from.pool->ended();
-  status["workers_ended"] =
-      json::object{{"frozen", ended.frozen}, {"stuck", ended.stuck}, {"over_memory_limit", ended.outgrown}};
+  status["workers_ended"] = json::object{{"frozen", ended.frozen},
+                                         {"stuck", ended.stuck},
+                                         {"over_memory_limit", ended.outgrown},
+                                         {"cancelled", ended.cancelled}};
+  const worker_pool::WorkerPool::CameBack back = from.pool->came_back();
+  status["workers_reattached"] = json::object{{"taken", back.taken}, {"refused", back.refused}, {"late", back.late}};
   json::object store{{"enabled", from.store != nullptr}};
   if (from.store != nullptr) {
     const store::Counters kept = from.store->counters();

@@ -44,6 +44,7 @@ void Run::cancel() {
   over_ = true;
   if (request_.trace) note_open(*std::exchange(request_.trace, nullptr));
   for (const auto& [place, job] : std::exchange(jobs_, {})) dispatcher_.cancel(job);
+  tried_.clear();
   values_.clear();
   steps_.clear();
 }
@@ -63,6 +64,7 @@ void Run::note_open(explain::Trace& trace) const {
     const std::size_t step = place >> 32;
     if (!call || step >= trace.steps.size()) continue;
     call->item = static_cast<std::uint32_t>(place);
+    if (const auto tried = tried_.find(place); tried != tried_.end()) call->follow(tried->second.earlier);
     if (call->picks.empty()) {
       waiting.emplace_back(step, std::move(*call));
     } else {
@@ -79,22 +81,33 @@ void Run::note_start(std::size_t index, const model::Record& record, std::size_t
   step.started = Clock::now();
   step.calls = static_cast<std::uint32_t>(calls);
   step.version = record.version;
-  const model::Record* const newest = config::find_model(*request_.config, config.model, "latest");
-  if (newest == nullptr) {
+  using config::Asked;
+  const Asked asked = config::kind_of(config.version);
+  const auto newest_of = [&](std::string_view version) {
+    return config::find_model(*request_.config, config.model, version);
+  };
+  const model::Record* const newest = newest_of("latest");
+  const model::Record* const admitted = asked == Asked::range ? newest_of(config.version) : newest;
+  if (newest == nullptr || admitted == nullptr) {
     step.note = explain::VersionNote::stands_in;
     return;
   }
-  if (newest->version == record.version) {
-    if (newest->digest != record.digest) step.note = explain::VersionNote::content;
+  if (admitted->version == record.version) {
+    if (admitted->digest != record.digest) {
+      step.note = explain::VersionNote::content;
+    } else if (newest != admitted) {
+      step.newest = newest->version;
+      step.note = explain::VersionNote::range;
+    }
     return;
   }
-  step.newest = newest->version;
-  if (!config.version.empty() && config.version != "latest") {
+  step.newest = admitted->version;
+  if (asked == Asked::exact) {
     step.note = explain::VersionNote::exact;
-  } else if (config::compare_versions(record.version, newest->version) > 0) {
+  } else if (config::compare_versions(record.version, admitted->version) > 0) {
     step.note = explain::VersionNote::stands_in;
   } else {
-    const bool comes = dispatcher_.service(*newest) == worker_pool::Service::coming;
+    const bool comes = dispatcher_.service(*admitted) == worker_pool::Service::coming;
     step.note = comes ? explain::VersionNote::coming : explain::VersionNote::none;
   }
 }
@@ -137,37 +150,36 @@ void Run::advance() {
   if (std::all_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.done; })) finish(result());
 }
 
-Outcome<std::vector<std::vector<TensorRef>>> Run::calls_of(const Step& step) const {
-  std::size_t count = 1;
-  if (!step.config->for_each.empty()) {
-    const Value* scattered = find(step.config->inputs.at(step.config->for_each));
-    count = scattered->tensors.size();
-    if (count > kMaxFanOut) {
-      return Error{Errc::too_large, std::to_string(count) + " items to scatter; at most " + std::to_string(kMaxFanOut)};
+Outcome<std::size_t> Run::count_calls(const Step& step) const {
+  if (step.config->for_each.empty()) return std::size_t{1};
+  const std::size_t count = find(step.config->inputs.at(step.config->for_each))->tensors.size();
+  if (count > kMaxFanOut) {
+    return Error{Errc::too_large, std::to_string(count) + " items to scatter; at most " + std::to_string(kMaxFanOut)};
+  }
+  return count;
+}
+
+Outcome<std::vector<TensorRef>> Run::inputs_of(const Step& step, std::size_t call) const {
+  std::vector<TensorRef> inputs;
+  for (const auto& [input, source] : step.config->inputs) {
+    const Value* value = find(source);
+    std::vector<TensorRef> feed;
+    if (input == step.config->for_each) {
+      feed.push_back(value->tensors[call]);
+      feed.back().item = 0;
+    } else {
+      feed = value->tensors;  // a list that is not scattered goes in whole
+    }
+    for (TensorRef& tensor : feed) {
+      tensor.spec.name = input;
+      inputs.push_back(std::move(tensor));
     }
   }
-  std::vector<std::vector<TensorRef>> calls(count);
-  for (std::size_t call = 0; call < count; ++call) {
-    for (const auto& [input, source] : step.config->inputs) {
-      const Value* value = find(source);
-      std::vector<TensorRef> feed;
-      if (input == step.config->for_each) {
-        feed.push_back(value->tensors[call]);
-        feed.back().item = 0;
-      } else {
-        feed = value->tensors;  // a list that is not scattered goes in whole
-      }
-      for (TensorRef& tensor : feed) {
-        tensor.spec.name = input;
-        calls[call].push_back(tensor);
-      }
-    }
-    if (calls[call].size() > wire::kMaxTensors) {
-      return Error{Errc::too_large, std::to_string(calls[call].size()) + " tensors for one call; at most " +
-                                        std::to_string(wire::kMaxTensors)};
-    }
+  if (inputs.size() > wire::kMaxTensors) {
+    return Error{Errc::too_large,
+                 std::to_string(inputs.size()) + " tensors for one call; at most " + std::to_string(wire::kMaxTensors)};
   }
-  return calls;
+  return inputs;
 }
 
 Outcome<void> Run::start_step(std::size_t index) {
@@ -179,52 +191,34 @@ Outcome<void> Run::start_step(std::size_t index) {
   }
   step.record = record;
   step.timing.version = record->version;
-  BOOST_OUTCOME_TRY(auto calls, calls_of(step));
-  step.answers.resize(calls.size());
-  step.open_calls = calls.size();
-  step.timing.calls = static_cast<std::uint32_t>(calls.size());
-  if (request_.trace) note_start(index, *record, calls.size());
-  if (calls.empty()) return gather(step);
-  const bool explained = request_.trace != nullptr;
-  for (std::size_t call = 0; call < calls.size(); ++call) {
-    dispatch::Job job;
-    job.task = request_.task->name;
-    job.model = config.model;
-    job.version = config.version;
-    job.config = request_.config;
-    job.record = record;
-    job.call.inputs = std::move(calls[call]);
-    job.call.deadline = request_.deadline;
-    job.call.tenant = request_.tenant;
-    job.call.priority = request_.priority;
-    job.explained = explained;
-    BOOST_OUTCOME_TRY(dispatch::fit(*record, job.call));
-    BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), [self = shared_from_this(), index,
-                                                                         call](dispatch::JobResult result) {
-      self->answered(index, call, std::move(result));
-    }));
-    if (over_) {  // an earlier call of ours failed meanwhile
-      dispatcher_.cancel(id);
-      return done();
-    }
-    jobs_[(std::uint64_t{index} << 32) | call] = id;
+  BOOST_OUTCOME_TRY(const std::size_t calls, count_calls(step));
+  step.answers.resize(calls);
+  step.open_calls = calls;
+  step.timing.calls = static_cast<std::uint32_t>(calls);
+  if (request_.trace) note_start(index, *record, calls);
+  if (calls == 0) return gather(step);
+  open_share(index);
+  for (std::size_t call = 0; call < calls && !over_; ++call) {  // over: an earlier call of ours failed meanwhile
+    BOOST_OUTCOME_TRY(submit(index, call, record));
   }
   return done();
 }
 
 void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult result) {
   if (over_) return;
-  jobs_.erase((std::uint64_t{index} << 32) | call);
+  jobs_.erase(place_of(index, call));
+  if (!result.outputs && may_retry(index, call, result.outputs.error().code)) {
+    return try_again(index, call, std::move(result));
+  }
+  add_earlier(index, call, result);
   if (request_.trace) note_answer(index, call, result);
   Step& step = steps_[index];
-  const auto where = [&] {
-    std::string text = "step '" + step.config->name + "'";
-    if (!step.config->for_each.empty()) text += " item " + std::to_string(call);
-    return text + ": ";
-  };
   if (!result.outputs) {
     Error error = result.outputs.error();
-    error.detail = where() + error.detail;
+    if (error.code == Errc::deadline_exceeded && is_share_over(step)) error.detail = share_text(step);
+    error.detail = where(index, call) + error.detail;
+    if (step.timing.retries > 0)
+      error.detail += "; calls were made again " + std::to_string(step.timing.retries) + " times";
     if (error.code == Errc::quarantined) {
       deadly_ = {step.config->name, result.record->name, result.record->version, std::move(result.ends)};
     }
@@ -239,11 +233,15 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
       std::max<std::uint64_t>(step.timing.queue_us, static_cast<std::uint64_t>(result.queued.count()));
   step.timing.run_us = std::max<std::uint64_t>(
       step.timing.run_us, static_cast<std::uint64_t>(std::chrono::duration_cast<microseconds>(result.run).count()));
+  if (result.record->stream) {
+    if (Outcome<void> ended = end_stream(step, result); !ended) return finish(std::move(ended).error());
+    return advance();
+  }
   step.answers[call] = {std::move(result.outputs).value(), std::move(result.record)};
   if (--step.open_calls > 0) return;
   if (Outcome<void> gathered = gather(step); !gathered) {
     Error error = gathered.error();
-    error.detail = where() + error.detail;
+    error.detail = where(index, call) + error.detail;
     finish(std::move(error));
     return;
   }
@@ -273,6 +271,7 @@ Outcome<void> Run::gather(Step& step) {
   }
   step.answers.clear();
   step.done = true;
+  step.share_ends.reset();
   if (request_.trace) request_.trace->steps[static_cast<std::size_t>(&step - steps_.data())].ended = Clock::now();
   return done();
 }
@@ -297,7 +296,12 @@ Outcome<void> Run::take_output(Value& value, const model::TensorDecl& output, co
 Outcome<RunResult> Run::result() const {
   RunResult out;
   out.queue = queue_;
+  out.parts = parts_;
   for (const auto& [name, source] : request_.task->result) {
+    if (const auto dtype = streamed(source)) {
+      out.streamed.emplace_back(name, *dtype);
+      continue;
+    }
     const Value* value = find(source);
     if (value == nullptr) {
       return Error{Errc::internal, "result '" + name + "' has no source " + source.step + "." + source.tensor};

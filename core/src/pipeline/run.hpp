@@ -3,9 +3,13 @@
 // model a step uses is found out when the step starts. One strand.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,20 +34,36 @@ struct ResultTensor {
   std::vector<worker_pool::TensorRef> pieces;
 };
 
-struct RunResult {
+/// One part of what a model streams, under the names that its tensors have in the task's result.
+struct RunPart {
+  std::uint32_t number = 0;  // from 0, in order
   std::vector<ResultTensor> tensors;
-  std::vector<wire::StepTiming> steps;  // in the order of the task
-  microseconds queue{0};                // start → first call handed over
+  std::vector<bool> grows;  // by tensor: any size is declared for its first dimension, so that parts follow each other
+                            // along it where they are put together; else they are items of a list
+};
+
+struct RunResult {
+  std::vector<ResultTensor> tensors;                          // those that came in parts are not among them
+  std::uint32_t parts = 0;                                    // how many came
+  std::vector<std::pair<std::string, wire::DType>> streamed;  // what each of them held
+  std::vector<wire::StepTiming> steps;                        // in the order of the task
+  microseconds queue{0};                                      // start → first call handed over
 };
 
 struct RunRequest {
-  config::Snapshot config;  // keeps `task` alive
-  const config::TaskConfig* task = nullptr;
-  std::map<std::string, Value> inputs;  // by input name
+  config::Snapshot config;
+  std::shared_ptr<const config::TaskConfig> task;  // of that snapshot, or the device's own steps
+  std::map<std::string, Value> inputs;             // by input name
+  Instant begun{};                                 // from here to the deadline is the whole of which steps have shares
   Instant deadline = Instant::max();
+  boost::asio::io_context* io = nullptr;  // whose timers end the shares; null: nobody does
   std::uint32_t tenant = 0;
+  std::uint32_t weight = 1;
   std::uint8_t priority = 0;
   explain::TracePtr trace;  // its steps are filled in; null: nothing is noted
+  /// Called for each part, before `finished`. As long as it is held it keeps a place in the worker's memory, and the
+  /// model waits (see worker_pool::StreamPart). Empty: parts are dropped.
+  std::function<void(RunPart)> on_part;
 };
 
 /// Of a run that ended as `quarantined`: what killed whom.
@@ -77,9 +97,19 @@ class Run : public std::enable_shared_from_this<Run> {
     std::shared_ptr<const model::Record> record;  // known once it has started
     bool started = false;
     bool done = false;
+    bool streamed = false;  // its outputs went out in parts
     std::size_t open_calls = 0;
     std::vector<Answer> answers;  // by call
     wire::StepTiming timing;
+    Instant until{};  // its calls end then; later when it is tried again
+    std::unique_ptr<boost::asio::steady_timer> share_ends;
+  };
+  /// Of a call that is made again: what became of it before.
+  struct Tried {
+    std::uint32_t retries = 0;
+    explain::Call earlier;
+    microseconds queued{0};
+    std::chrono::nanoseconds run{0};
   };
 
   Run(dispatch::Dispatcher& dispatcher, RunRequest request, Finished finished);
@@ -90,11 +120,28 @@ class Run : public std::enable_shared_from_this<Run> {
   Outcome<void> start_step(std::size_t index);
   void note_start(std::size_t index, const model::Record& record, std::size_t calls) const;
   void note_answer(std::size_t index, std::size_t call, dispatch::JobResult& result) const;
-  Outcome<std::vector<std::vector<worker_pool::TensorRef>>> calls_of(const Step& step) const;
+  Outcome<std::size_t> count_calls(const Step& step) const;
+  Outcome<std::vector<worker_pool::TensorRef>> inputs_of(const Step& step, std::size_t call) const;
   void answered(std::size_t step, std::size_t call, dispatch::JobResult result);
   Outcome<void> gather(Step& step);
   static Outcome<void> take_output(Value& value, const model::TensorDecl& output, const Answer& answer);
   Outcome<RunResult> result() const;
+  // attempts.cpp
+  static std::uint64_t place_of(std::size_t step, std::size_t call) { return (std::uint64_t{step} << 32) | call; }
+  Outcome<void> submit(std::size_t step, std::size_t call, std::shared_ptr<const model::Record> record);
+  bool may_retry(std::size_t step, std::size_t call, Errc code) const;
+  void try_again(std::size_t step, std::size_t call, dispatch::JobResult result);
+  void add_earlier(std::size_t step, std::size_t call, dispatch::JobResult& result);
+  bool is_share_over(const Step& step) const;
+  void open_share(std::size_t step);
+  void share_ran_out(std::size_t step);
+  std::string where(std::size_t step, std::size_t call) const;
+  std::string share_text(const Step& step) const;
+  // stream_step.cpp
+  Outcome<void> stream_into(worker_pool::CallSpec& call, std::size_t step);
+  void came(std::size_t step, worker_pool::StreamPart part);
+  std::optional<wire::DType> streamed(const config::TensorSource& source) const;
+  Outcome<void> end_stream(Step& step, const dispatch::JobResult& result);
   void finish(Outcome<RunResult> outcome);
 
   dispatch::Dispatcher& dispatcher_;
@@ -103,7 +150,9 @@ class Run : public std::enable_shared_from_this<Run> {
   std::vector<Step> steps_;
   std::map<std::string, Value> values_;                                  // "step.tensor"
   std::unordered_map<std::uint64_t, dispatch::Dispatcher::JobId> jobs_;  // step << 32 | call → job
+  std::unordered_map<std::uint64_t, Tried> tried_;                       // by the same
   microseconds queue_{0};
+  std::uint32_t parts_ = 0;
   bool first_call_seen_ = false;
   bool over_ = false;
   Deadly deadly_;

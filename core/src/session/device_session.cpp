@@ -27,7 +27,6 @@ namespace {
 constexpr milliseconds kHandshakeLimit{10'000};
 /// For the rest of a frame whose header is there: a peer that sends slower than this is as good as gone.
 constexpr milliseconds kBodyLimit{30'000};
-constexpr milliseconds kWriteLimit{30'000};
 
 FrameHeader header_of(FrameType type, const RequestId& id = {}) {
   FrameHeader header;
@@ -64,7 +63,10 @@ asio::awaitable<void> DeviceSession::serve(Self self) {
     }
   }
   if (going.error().code != Errc::closed) self->log_end(opened, going.error());
-  self->requests_.left(self.get(), self->joined_ ? &self->identity_.device : nullptr);
+  // The peer's own orderly end: a cut has another code, and what we closed ourselves is not open any more.
+  const bool hung_up = going.error().code == Errc::closed && self->stream_->is_open() && !self->keeps_;
+  self->requests_.left(self.get(), self->joined_ ? &self->identity_.device : nullptr,
+                       hung_up ? Requests::End::for_good : Requests::End::lost);
   self->stream_->close();
 }
 
@@ -101,6 +103,7 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
     co_return identified.error();
   }
   self->identified_ = true;
+  self->keeps_ = hello.value().keep;
   wire::HelloOk ok;
   ok.name = self->service_.node;
   // The snapshot itself is not kept: a slow peer must not hold it while it reads.
@@ -169,6 +172,9 @@ asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader head
     case FrameType::cancel:
       self->requests_.cancel(key);
       break;
+    case FrameType::part_ack:
+      self->requests_.take_parts(key, self.get(), header.part);
+      break;
     case FrameType::result_ack:
       self->requests_.acknowledge(key);
       break;
@@ -187,8 +193,13 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
   Outcome<wire::Submit> submit = wire::parse<wire::Submit>(text_of(json));
   const bool inlines = (header.flags & wire::kInlinePayload) != 0 && !inlined.empty();
   if (inlines) self->brings_its_bytes_ = header.request;
-  Outcome<void> announced = submit ? self->requests_.announce(self->identity_, header, std::move(submit).value(), self)
-                                   : Outcome<void>(submit.error());
+  std::uint32_t wait_ms = 0;
+  Outcome<void> announced = done();
+  if (submit) {
+    announced = self->requests_.announce(self->identity_, header, std::move(submit).value(), self, wait_ms);
+  } else {
+    announced = submit.error();
+  }
   self->brings_its_bytes_ = {};
   if (!announced && announced.error().code == Errc::expired_ticket) {
     // Not this request's fault alone: the session ends, and the device comes back with a new ticket and the same id.
@@ -197,7 +208,7 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
     co_return announced.error();
   }
   if (!announced) {
-    self->report(header.request, announced.error(), retry_after_ms(announced.error()));
+    self->report(header.request, announced.error(), wait_ms);
     co_return done();
   }
   if (!inlines) co_return done();

@@ -30,9 +30,12 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   void accepted(const RequestId& id) override;
   void failed(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) override;
   void finished(const RequestPtr& request) override;
+  void streaming(const RequestPtr& request) override;  // session_stream.cpp
   void replaced() override;
 
  private:
+  /// For one frame: a peer that takes it slower than this is as good as gone.
+  static constexpr milliseconds kWriteLimit{30'000};
   using Self = std::shared_ptr<DeviceSession>;
   static boost::asio::awaitable<Outcome<void>> open(Self self);
   static boost::asio::awaitable<Outcome<void>> handle(Self self, wire::FrameHeader header);
@@ -41,6 +44,10 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   static boost::asio::awaitable<void> write(Self self, wire::FrameHeader header, std::string json);
   static boost::asio::awaitable<void> write_results(Self self);
   static boost::asio::awaitable<Outcome<void>> write_result(Self self, RequestPtr request);
+  // session_stream.cpp
+  static boost::asio::awaitable<void> write_stream(Self self, RequestPtr request);
+  static boost::asio::awaitable<Outcome<void>> write_parts(Self self, RequestPtr request);
+  static boost::asio::awaitable<Outcome<void>> write_part(Self self, RequestPtr request, StreamOut::PartPtr part);
   Outcome<void> identify(const wire::Hello& hello);
   void answer_control(const std::string& command);
   void log_end(bool opened, const Error& error);
@@ -53,8 +60,10 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Door door_;
   Identity identity_;
   bool identified_ = false;
+  bool keeps_ = false;               // said in its hello that it comes back after an orderly end
   bool joined_ = false;              // counts among its device's connections
   std::vector<RequestPtr> answers_;  // few; to be sent, one after the other; the first is under way
+  std::vector<RequestPtr> streams_;  // few; whose parts are being sent just now
   RequestId brings_its_bytes_;       // while a submit that carries its upload is announced
 };
 

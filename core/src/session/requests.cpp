@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "gearbox/base/stop_point.hpp"
-#include "gearbox/base/text.hpp"
-#include "gearbox/link/ticket.hpp"
+#include "session/own_steps.hpp"
 
 namespace gearbox::session {
 
@@ -80,15 +79,19 @@ void Requests::watch_deadline(const RequestPtr& request) {
   request->timer.expires_at(request->deadline);
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
     const RequestPtr alive = weak.lock();
-    if (!alive || failure || alive->over) return;
-    ++counters_.expired;
-    fail(alive, Error{Errc::deadline_exceeded,
-                      "the request's time ran out while it was " + std::string(name_of(alive->upload.state()))});
+    if (alive && !failure) expire(alive);
   });
 }
 
+void Requests::expire(const RequestPtr& request) {
+  if (request->over) return;
+  fail(request, Error{Errc::deadline_exceeded,
+                      "the request's time ran out while it was " + std::string(name_of(request->upload.state()))});
+}
+
 Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
-                                 const std::shared_ptr<Listener>& listener) {
+                                 const std::shared_ptr<Listener>& listener, std::uint32_t& retry_ms) {
+  retry_ms = 0;
   const RequestKey key{identity.device, header.request};
   if (const auto known = table_.find(key); known != table_.end()) {
     if (!known->second->upload.matches(submit)) {
@@ -96,17 +99,25 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
       return Error{Errc::bad_input, "this device has used the request id already, for another request"};
     }
     ++counters_.repeated;
+    if (known->second->stream) known->second->stream->resume(header.part);
     repeat(known->second, listener);
     return done();
+  }
+  if (header.part > 0) {
+    ++counters_.refused;
+    return Error{Errc::stream_broken, "node " + service_.node + " does not know this request any more, of which " +
+                                          std::to_string(header.part) + " parts were delivered"};
   }
   if (const Quarantined* held = quarantine_.find(key)) {
     ++counters_.refused;
     return Error{Errc::quarantined, held->reason + "; not run again before `broker quarantine release " +
                                         to_text(key.id).substr(0, 12) + "` on node " + service_.node};
   }
-  Outcome<RequestPtr> made = make(identity, header, std::move(submit));
+  milliseconds wait{0};
+  Outcome<RequestPtr> made = make(identity, header, std::move(submit), wait);
   if (!made) {
     ++counters_.refused;
+    retry_ms = wait.count() > 0 ? static_cast<std::uint32_t>(wait.count()) : retry_after_ms(made.error());
     return made.error();
   }
   const RequestPtr& request = made.value();
@@ -115,6 +126,7 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
   table_.emplace(key, request);
   ++open_;
   ++devices_[key.device].open;
+  tenants_.opened(identity.ticket.tenant, request->ingest.plain_bytes());
   ++counters_.announced;
   watch_deadline(request);
   waiting_.push_back(request);
@@ -132,62 +144,46 @@ void Requests::note_begin(const RequestPtr& request) {
   trace->user = request->identity.user;
   trace->tenant = request->identity.ticket.tenant;
   trace->placement = request->identity.ticket.placement;
-  trace->priority = request->identity.local ? request->announced.priority : 0;
+  trace->priority = request->priority;
   trace->config = service_.explain->digest(request->config->digest);
   trace->wire_bytes = request->upload.submit().wire_bytes;
   trace->plain_bytes = request->ingest.plain_bytes();
 }
 
-Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit) {
+Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
+                                   milliseconds& wait) {
   if (draining_) return Error{Errc::shutting_down, "node " + service_.node + " takes no new requests"};
   if (header.request.is_nil()) return Error{Errc::bad_input, "a request needs an id of its own"};
   BOOST_OUTCOME_TRY(service_.still_good(identity));
   const config::Snapshot config = service_.config();
   const config::LimitsConfig& limits = config->node.limits;
-  if (open_ >= limits.max_requests) {
-    return Error{Errc::overloaded, std::to_string(open_) + " requests are open at node " + service_.node};
-  }
-  const std::uint32_t own_limit = identity.ticket.max_requests > 0
-                                      ? std::min(identity.ticket.max_requests, limits.max_requests_per_device)
-                                      : limits.max_requests_per_device;
-  const auto own = devices_.find(identity.device);
-  if (own != devices_.end() && own->second.open >= own_limit) {
-    return Error{Errc::overloaded, "this device has " + std::to_string(own->second.open) + " open requests, its limit"};
-  }
-  BOOST_OUTCOME_TRY(check_name("task", submit.task));
-  const auto found = config->tasks.find(submit.task);
-  if (found == config->tasks.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, task] : config->tasks) names.push_back(name);
-    const std::string_view near = nearest(submit.task, names);
-    return Error{Errc::unknown_task,
-                 "no task is called '" + submit.task + "'" +
-                     (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
-  }
-  const config::TaskConfig& task = found->second;
-  if (!identity.local) {
-    BOOST_OUTCOME_TRY(link::check_task(identity.ticket, submit.task));
-  }
+  BOOST_OUTCOME_TRY(check_limits(identity, limits, 0, wait));
+  if (header.remaining_ms == 0) return Error{Errc::deadline_exceeded, "its time was up when it came"};
+  BOOST_OUTCOME_TRY(auto task, task_of(identity, config, submit));
   const std::uint64_t limit = identity.ticket.max_upload_bytes > 0
                                   ? std::min(identity.ticket.max_upload_bytes, limits.max_upload_bytes)
                                   : limits.max_upload_bytes;
   BOOST_OUTCOME_TRY(auto receiver, link::UploadReceiver::announce(std::move(submit), limit));
-  BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, task, receiver.submit()));
+  BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, *task, receiver.submit()));
   if (ingest.plain_bytes() > limits.input_arena_bytes / 2) {
     return Error{Errc::too_large,
                  std::to_string(ingest.plain_bytes()) + " bytes are more than half of the node's input arena"};
   }
+  BOOST_OUTCOME_TRY(check_limits(identity, limits, ingest.plain_bytes(), wait));
+  BOOST_OUTCOME_TRY(check_queues(*config, *task, wait));
   auto request = std::make_shared<Request>(RequestKey{identity.device, header.request}, std::move(receiver),
                                            std::move(ingest), *service_.io);
   request->identity = identity;
   request->config = config;
-  request->task = &task;
+  request->task = std::move(task);
   request->announced = header;
+  request->priority = identity.local ? header.priority : std::min(header.priority, identity.ticket.max_priority);
   request->arrived = Clock::now();
-  const milliseconds allowed = task.deadline.count() > 0 ? task.deadline : limits.default_deadline;
+  const milliseconds own_time = request->task->deadline;
+  const milliseconds allowed = own_time.count() > 0 ? own_time : limits.default_deadline;
   // A device may ask for less time than the node's default or more, but not for ever.
   milliseconds wanted = header.remaining_ms == wire::kNoDeadline ? allowed : milliseconds(header.remaining_ms);
-  if (task.deadline.count() > 0) wanted = std::min(wanted, task.deadline);
+  if (own_time.count() > 0) wanted = std::min(wanted, own_time);
   request->deadline = after(request->arrived, std::min<milliseconds>(wanted, std::chrono::hours(1)));
   return request;
 }
@@ -258,16 +254,18 @@ void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>
     case UploadState::accepted:
     case UploadState::running:
       listener->accepted(request->key.id);
+      if (request->stream) listener->streaming(request);
       break;
     case UploadState::done:
       listener->accepted(request->key.id);
-      listener->finished(request);
+      tell_end(request, *listener);
       linger(request);
       break;
     case UploadState::failed:
       // Only what was accepted is remembered when it failed: said again, so that the failure is known to be final.
+      request->retry_ms = 0;
       listener->accepted(request->key.id);
-      listener->failed(request->key.id, *request->error, 0);
+      tell_end(request, *listener);
       break;
   }
 }
@@ -308,6 +306,7 @@ void Requests::release_upload(const RequestPtr& request) {
 void Requests::complete(const RequestPtr& request) {
   release_upload(request);
   if (Outcome<void> whole = request->upload.verify(); !whole) return fail(request, whole.error());
+  if (Clock::now() >= request->deadline) return expire(request);  // its timer is about to say the same
   if (Outcome<void> sane = request->ingest.check_content(request->config->node.limits.max_pixels); !sane) {
     return fail(request, sane.error());
   }
@@ -324,11 +323,17 @@ void Requests::complete(const RequestPtr& request) {
   run.config = request->config;
   run.task = request->task;
   run.inputs = request->ingest.values();
+  run.begun = request->arrived;
   run.deadline = request->deadline;
+  run.io = service_.io;
   run.tenant = request->identity.ticket.tenant;
-  // No account says yet who may go first, so no device may say it of itself.
-  run.priority = request->identity.local ? request->announced.priority : 0;
+  run.weight = request->identity.ticket.weight;
+  run.priority = request->priority;
   run.trace = request->trace;
+  if (request->upload.submit().stream) request->stream = std::make_unique<StreamOut>(parking_);
+  run.on_part = [this, weak = std::weak_ptr(request)](pipeline::RunPart part) {
+    if (const RequestPtr alive = weak.lock(); alive && !alive->over) came(alive, std::move(part));
+  };
   auto started = pipeline::Run::start(*service_.dispatcher, std::move(run),
                                       [this, weak = std::weak_ptr(request)](Outcome<pipeline::RunResult> outcome) {
                                         if (const RequestPtr alive = weak.lock()) finish(alive, std::move(outcome));

@@ -2,8 +2,8 @@
 // (device key, request id), not to a connection: a device that comes back and submits the same id again is told where
 // its upload stands, or gets the answer that is already there.
 //
-// One strand. Bounded: open requests in all and for each device, uploads at once, time, and the bytes of answers that
-// wait for a device which went away.
+// One strand. Bounded: open requests in all, for each tenant and for each device, the bytes of a tenant's, uploads at
+// once, time, and the bytes of answers that wait for a device which went away.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -19,11 +19,14 @@
 #include "gearbox/link/upload.hpp"
 #include "gearbox/wire/frame.hpp"
 #include "pipeline/run.hpp"
+#include "session/collected.hpp"
 #include "session/identity.hpp"
 #include "session/ingest.hpp"
 #include "session/parking.hpp"
 #include "session/quarantine.hpp"
 #include "session/service.hpp"
+#include "session/stream_out.hpp"
+#include "session/tenants.hpp"
 
 namespace gearbox::session {
 
@@ -39,6 +42,9 @@ class Listener {
   virtual void accepted(const RequestId& id) = 0;
   virtual void failed(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) = 0;
   virtual void finished(const RequestPtr& request) = 0;
+  /// Of a request whose device takes parts: there are some to be sent, or its end is. In place of finished() and
+  /// failed() once it was accepted: the end comes after the last part.
+  virtual void streaming(const RequestPtr& request) = 0;
   /// Another session has taken the request over while this one was in the middle of a chunk.
   virtual void replaced() = 0;
 };
@@ -49,9 +55,10 @@ struct Request {
 
   RequestKey key;
   Identity identity;
-  config::Snapshot config;                   // of when it was announced; let go when it is over
-  const config::TaskConfig* task = nullptr;  // in that snapshot
+  config::Snapshot config;                         // of when it was announced; let go when it is over
+  std::shared_ptr<const config::TaskConfig> task;  // of that snapshot, or the device's own steps
   wire::FrameHeader announced;
+  std::uint8_t priority = 0;  // as far as its account may ask for it
   link::UploadReceiver upload;
   Ingest ingest;
   std::weak_ptr<Listener> listener;
@@ -64,8 +71,12 @@ struct Request {
   std::uint64_t acknowledged = 0;    // offset last told to the device
   explain::TracePtr trace;           // null: it is not remembered
 
+  std::unique_ptr<StreamOut> stream;     // once it was accepted, if its device takes parts
+  std::unique_ptr<Collected> collected;  // the parts that came, for the store, or for a device that takes none
+
   // once it is over
   std::optional<Error> error;
+  std::uint32_t retry_ms = 0;  // of a failure: 0: trying again will not help, or nobody knows when
   wire::ResultMessage result;
   std::vector<pipeline::ResultTensor> tensors;
 
@@ -83,9 +94,10 @@ class Requests {
   ~Requests();
 
   /// A submit frame. Answers through `listener`: upload_at, or what is already known about this id.
-  /// Errors: what refuses it; retry_after_ms() tells how long the sender should wait.
+  /// Errors: what refuses it; deadline_exceeded when its time is up already. `retry_ms`: how long the sender should
+  /// wait before it tries again, as far as that is known; 0: trying again will not help.
   Outcome<void> announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
-                         const std::shared_ptr<Listener>& listener);
+                         const std::shared_ptr<Listener>& listener, std::uint32_t& retry_ms);
 
   /// The request, if it is in the receiving state and belongs to this listener.
   RequestPtr receiving(const RequestKey& key, const Listener* listener) const;
@@ -93,14 +105,18 @@ class Requests {
   void chunk(const RequestPtr& request, std::uint64_t offset, ByteView bytes);
 
   void cancel(const RequestKey& key);
+  /// The device has the first `count` parts of a streamed answer. Of a session that does not serve it: ignored.
+  void take_parts(const RequestKey& key, const Listener* listener, std::uint32_t count);
   /// The device has the whole answer.
   void acknowledge(const RequestKey& key);
   /// The answer was sent, or a piece of it: the time to acknowledge it counts from here.
   void sent(const RequestPtr& request);
   /// A session of `device` begins. Errors: overloaded when it has too many already. Each success is followed by left().
   Outcome<void> joined(const PublicKey& device);
-  /// The session ended: its requests linger for a while, then are cancelled and forgotten.
-  void left(const Listener* listener, const PublicKey* device);
+  /// The session ended. `lost`: its device may come back, so that what is open lingers for a while before it is
+  /// cancelled. `for_good`: it is cancelled now. Answers that are there wait to be acknowledged in either case.
+  enum class End { lost, for_good };
+  void left(const Listener* listener, const PublicKey* device, End end);
   void fail(const RequestPtr& request, Error error);
 
   /// No new ones from here on. `idle` is called once, when no request is open and no connected device still has an
@@ -124,16 +140,28 @@ class Requests {
  private:
   void note_begin(const RequestPtr& request);
   void note_end(const RequestPtr& request);
-  Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit);
+  Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
+                           milliseconds& wait);
+  Outcome<void> check_limits(const Identity& identity, const config::LimitsConfig& limits, std::uint64_t bytes,
+                             milliseconds& wait) const;
+  Outcome<void> check_queues(const config::Config& config, const config::TaskConfig& task, milliseconds& wait) const;
+  milliseconds backlog_of(const config::Config& config, const config::TaskConfig& task) const;
+  std::uint32_t retry_after(const Request& request, const Error& error) const;
   void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
   void complete(const RequestPtr& request);
   void finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome);
+  void tell_end(const RequestPtr& request, Listener& listener);
   void settle(const RequestPtr& request, link::UploadState state);
+  // streaming.cpp
+  void came(const RequestPtr& request, pipeline::RunPart part);
+  void put_together(const RequestPtr& request, pipeline::RunResult& result);
+  static void keep_parts(const Request& request, store::Item& item, std::vector<pipeline::ResultTensor>& held);
   void quarantine(const RequestPtr& request, const Error& error);
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);
   void forget(const RequestPtr& request);
   void watch_deadline(const RequestPtr& request);
+  void expire(const RequestPtr& request);
   void check_idle();
   static boost::asio::awaitable<void> sweep(std::shared_ptr<bool> alive, Requests* self);
   void sweep_once(Instant now);
@@ -152,6 +180,7 @@ class Requests {
     bool empty() const { return sessions == 0 && open == 0 && remembered.empty(); }
   };
   std::map<PublicKey, DeviceShare> devices_;
+  Tenants tenants_;
   std::deque<std::weak_ptr<Request>> waiting_;  // announced, without memory or a place yet
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;
@@ -164,7 +193,8 @@ class Requests {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // false: the sweeper's coroutine outlived us
 };
 
-/// How long a sender should wait before it tries again after `error`; 0 when trying again will not help.
+/// How long a sender should wait before it tries again after `error`, where nothing was measured that says more; 0 when
+/// trying again will not help.
 std::uint32_t retry_after_ms(const Error& error);
 
 }  // namespace gearbox::session

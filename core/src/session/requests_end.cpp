@@ -24,21 +24,6 @@ constexpr std::size_t kRememberedTimes = 2;
 constexpr std::uint64_t kParkAtOnceBytes = 256 * 1024;
 }  // namespace
 
-std::uint32_t retry_after_ms(const Error& error) {
-  switch (error.code) {
-    case Errc::overloaded:
-      return 500;
-    case Errc::no_space:
-      return 1000;
-    case Errc::rate_limited:
-      return 5000;
-    case Errc::shutting_down:
-      return 2000;
-    default:
-      return 0;
-  }
-}
-
 bool Requests::arena_is_short() const {
   const worker_pool::WorkerPool::Memory memory = service_.pool->memory();
   return memory.output_used > memory.output_bytes / 2;
@@ -52,6 +37,7 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
     return fail(request, outcome.error());
   }
   pipeline::RunResult& result = outcome.value();
+  put_together(request, result);
   request->tensors = std::move(result.tensors);
   for (const pipeline::ResultTensor& tensor : request->tensors) {
     request->result.tensors.push_back(tensor.spec);
@@ -70,7 +56,18 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
   stop_point("node.result.ready");
   ++counters_.answered;
   settle(request, UploadState::done);
-  if (const auto listener = request->listener.lock()) listener->finished(request);
+  if (const auto listener = request->listener.lock()) tell_end(request, *listener);
+}
+
+/// The one final word about a request that is over.
+void Requests::tell_end(const RequestPtr& request, Listener& listener) {
+  if (request->stream) {
+    listener.streaming(request);
+  } else if (request->error) {
+    listener.failed(request->key.id, *request->error, request->retry_ms);
+  } else {
+    listener.finished(request);
+  }
 }
 
 void Requests::quarantine(const RequestPtr& request, const Error& error) {
@@ -100,11 +97,13 @@ void Requests::fail(const RequestPtr& request, Error error) {
   if (request->over) return;
   request->ready = Clock::now();
   ++counters_.failed;
+  if (error.code == Errc::deadline_exceeded) ++counters_.expired;
   request->error = std::move(error);
+  const Errc code = request->error->code;
+  request->retry_ms = retry_after(*request, *request->error);
+  if (request->stream && (code == Errc::cancelled || code == Errc::deadline_exceeded)) request->stream->drop_unsent();
   settle(request, UploadState::failed);
-  if (const auto listener = request->listener.lock()) {
-    listener->failed(request->key.id, *request->error, retry_after_ms(*request->error));
-  }
+  if (const auto listener = request->listener.lock()) tell_end(request, *listener);
 }
 
 void Requests::settle(const RequestPtr& request, UploadState state) {
@@ -117,14 +116,16 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   DeviceShare& share = devices_[request->key.device];
   if (request->ingest.reserved()) share.held_bytes -= request->ingest.plain_bytes();
   --share.open;
+  tenants_.ended(request->identity.ticket.tenant, request->ingest.plain_bytes(), request->ready);
   if (request->listener.expired() || request->result.bytes <= kParkAtOnceBytes || arena_is_short()) {
     parking_.park(request->tensors);
   }
+  if (request->stream) request->stream->leave_rooms();
   keep(request);
   note_end(request);
   request->ingest.release();
   // An answer that waits for its device must not hold what the configuration was: models and plugins go with it.
-  request->task = nullptr;
+  request->task.reset();
   request->config.reset();
   // What failed on its way in may be sent again under the same id, for example when there is room again.
   const bool refused = state == UploadState::failed && request->verified == Instant{};
@@ -188,13 +189,15 @@ void Requests::keep(const RequestPtr& request) {
     for (const worker_pool::TensorRef& piece : tensor.pieces) item.output_bytes.push_back(piece.bytes());
   }
   item.timing = request->result.timing;
+  std::vector<pipeline::ResultTensor> outputs = request->tensors;
+  keep_parts(*request, item, outputs);
   // The store reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them alive
   // is moved there and back, never dropped on the way.
   struct Held {
     std::map<std::string, pipeline::Value> inputs;
     std::vector<pipeline::ResultTensor> outputs;
   };
-  auto held = std::make_shared<Held>(Held{request->ingest.values(), request->tensors});
+  auto held = std::make_shared<Held>(Held{request->ingest.values(), std::move(outputs)});
   service_.store->put(std::move(item), [this, held = std::move(held)]() mutable {
     asio::post(*service_.io, [this, held = std::move(held)]() mutable {
       held.reset();
@@ -244,16 +247,21 @@ void Requests::acknowledge(const RequestKey& key) {
   forget(request);
 }
 
-void Requests::left(const Listener* listener, const PublicKey* device) {
+void Requests::left(const Listener* listener, const PublicKey* device, End end) {
   if (const auto own = device == nullptr ? devices_.end() : devices_.find(*device); own != devices_.end()) {
     --own->second.sessions;
     if (own->second.empty()) devices_.erase(own);
   }
+  std::vector<RequestPtr> given_up;
   for (auto& [key, request] : table_) {
     if (request->listener.lock().get() != listener) continue;
     request->listener.reset();
     if (request->over) {
       parking_.park(request->tensors);
+      continue;
+    }
+    if (end == End::for_good) {
+      given_up.push_back(request);
       continue;
     }
     request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
@@ -263,6 +271,7 @@ void Requests::left(const Listener* listener, const PublicKey* device) {
       }
     });
   }
+  for (const RequestPtr& request : given_up) fail(request, Error{Errc::cancelled, "its device ended the connection"});
   check_idle();
 }
 

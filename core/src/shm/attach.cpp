@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -22,6 +23,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxFieldBytes = 256;
+constexpr std::size_t kMaxPathBytes = 4096;
 
 Error broken(std::string why) {
   return Error{Errc::bad_frame, "attach message: " + std::move(why)};
@@ -58,6 +60,19 @@ class Reader {
     if (!value->is_string() || value->get_string().size() > limit) return fail(key);
     into.assign(value->get_string().data(), value->get_string().size());
   }
+  void calls(std::string_view key, std::vector<CallKey>& into) {
+    const json::value* value = from_.if_contains(key);
+    if (value == nullptr) return;
+    if (!value->is_array() || value->get_array().size() > kMaxUnfinished) return fail(key);
+    for (const json::value& pair : value->get_array()) {
+      if (!pair.is_object()) return fail(key);
+      Reader reader(pair.get_object());
+      CallKey& call = into.emplace_back();
+      reader.number("request", call.request);
+      reader.number("attempt", call.attempt);
+      if (!reader.good()) return fail(key);
+    }
+  }
   bool good() const { return wrong_.empty(); }
   const std::string& wrong() const { return wrong_; }
 
@@ -68,11 +83,25 @@ class Reader {
 };
 
 json::object fields(const WorkerHello& hello) {
-  return {{"model", hello.model},           {"version", hello.version}, {"digest", hello.digest}, {"shim", hello.shim},
-          {"layout", hello.layout_version}, {"pid", hello.pid},         {"slot", hello.slot}};
+  json::object all{{"model", hello.model},      {"version", hello.version},
+                   {"digest", hello.digest},    {"shim", hello.shim},
+                   {"folder", hello.folder},    {"env", hello.env},
+                   {"python", hello.python},    {"devices", hello.devices},
+                   {"visible", hello.visible},  {"layout", hello.layout_version},
+                   {"pid", hello.pid},          {"slot", hello.slot},
+                   {"threads", hello.threads},  {"origin", hello.origin},
+                   {"attached", hello.attached}};
+  json::array unfinished;
+  for (const CallKey& call : hello.unfinished) {
+    if (unfinished.size() == kMaxUnfinished) break;
+    json::object pair{{"request", call.request}, {"attempt", call.attempt}};
+    unfinished.push_back(std::move(pair));
+  }
+  if (!unfinished.empty()) all["unfinished"] = std::move(unfinished);
+  return all;
 }
 json::object fields(const WorkerFailed& failed) {
-  return {{"slot", failed.slot}, {"pid", failed.pid}, {"text", failed.text}};
+  return {{"slot", failed.slot}, {"pid", failed.pid}, {"text", failed.text}, {"origin", failed.origin}};
 }
 json::object fields(const Accept& accept) {
   return {{"layout", accept.layout_version},     {"capacity", accept.capacity},
@@ -98,11 +127,21 @@ void read(Reader& reader, WorkerHello& hello) {
   reader.number("layout", hello.layout_version);
   reader.number("pid", hello.pid);
   reader.number("slot", hello.slot);
+  reader.text("folder", hello.folder, kMaxPathBytes);
+  reader.text("env", hello.env);
+  reader.text("python", hello.python, kMaxPathBytes);
+  reader.text("devices", hello.devices);
+  reader.text("visible", hello.visible);
+  reader.number("threads", hello.threads);
+  reader.text("origin", hello.origin);
+  reader.number("attached", hello.attached);
+  reader.calls("unfinished", hello.unfinished);
 }
 void read(Reader& reader, WorkerFailed& failed) {
   reader.number("slot", failed.slot);
   reader.number("pid", failed.pid);
   reader.text("text", failed.text, kMaxTextBytes);
+  reader.text("origin", failed.origin);
 }
 void read(Reader& reader, Accept& accept) {
   accept.layout_version = 0;
@@ -157,7 +196,7 @@ Outcome<AttachBody> attach_body_from(std::string_view text) {
   if (text.size() > kMaxAttachBytes) return broken("over 16 KiB");
   json::error_code failed;
   json::parse_options options;
-  options.max_depth = 4;
+  options.max_depth = 5;
   const json::value parsed = json::parse({text.data(), text.size()}, failed, {}, options);
   if (failed || !parsed.is_object()) return broken("no JSON object");
   const json::object& whole = parsed.get_object();
@@ -250,7 +289,7 @@ Outcome<Fd> dial(const std::filesystem::path& socket) {
 
 Outcome<void> report_failure(const std::filesystem::path& socket, const WorkerHello& hello, std::string_view text) {
   BOOST_OUTCOME_TRY(const Fd fd, dial(socket));
-  const WorkerFailed failed{hello.slot, hello.pid, one_line(text)};
+  const WorkerFailed failed{hello.slot, hello.pid, one_line(text), hello.origin};
   return send_message(fd.get(), AttachBody(failed), {});
 }
 

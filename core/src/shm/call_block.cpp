@@ -103,6 +103,38 @@ bool is_cancelled(ByteView block) {
   return block.size() >= sizeof(BlockHeader) && copy_once<BlockHeader>(block.data()).cancelled != 0;
 }
 
+namespace {
+const std::uint32_t* credit_at(const std::byte* block) {
+  return reinterpret_cast<const std::uint32_t*>(block + offsetof(BlockHeader, credited));  // blocks are aligned
+}
+}  // namespace
+
+// Sequentially consistent, both: with the looks at `consumer_sleeps` in publish() and may_sleep() either the worker
+// sees the credit before it sleeps, or the node sees that it sleeps and rings. The release in it also keeps our reading
+// of the part before the worker's writing into its room.
+void give_credit(ByteSpan block, std::uint32_t parts) {
+  if (block.size() < sizeof(BlockHeader)) return;
+  __atomic_store_n(const_cast<std::uint32_t*>(credit_at(block.data())), parts, __ATOMIC_SEQ_CST);
+}
+
+std::uint32_t credit_of(ByteView block) {
+  return block.size() < sizeof(BlockHeader) ? 0 : __atomic_load_n(credit_at(block.data()), __ATOMIC_SEQ_CST);
+}
+
+void put_aside(ByteSpan grant, std::uint64_t request) {
+  // Relaxed, here and below: nothing is read that depends on it.
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(grant.data() + kAsideOffset))
+      .store(request, std::memory_order_relaxed);
+}
+
+void take_up(ByteSpan grant) {
+  put_aside(grant, 0);
+}
+
+bool is_aside(ByteView grant, std::uint64_t request) {
+  return grant.size() >= kAnswerBlockBytes && copy_once<std::uint64_t>(grant.data() + kAsideOffset) == request;
+}
+
 Outcome<void> check_range(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_bytes) {
   if (offset > arena_bytes || bytes > arena_bytes - offset) {
     return broken("bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " of " +

@@ -7,79 +7,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <map>
 
-#include "gearbox/shm/arena.hpp"
-#include "gearbox/shm/attach.hpp"
-#include "gearbox/shm/call_block.hpp"
-#include "gearbox/shm/doorbell.hpp"
 #include "gearbox/shm/prefetch.hpp"
-#include "gearbox/shm/ring.hpp"
-#include "gearbox/shm/spin.hpp"
+#include "shm/endpoint_state.hpp"
 
 namespace gearbox::shm {
-
-struct WorkerEndpoint::State {
-  Fd socket;
-  Fd epoll;
-  Fd own_bell;  // never read: an edge of epoll tells each ring
-  Doorbell node_bell;
-  Mapping ring_memory;
-  RingConsumer requests;
-  RingProducer answers;
-  std::map<ArenaId, Mapping> arenas;
-  std::vector<Mapping> gone;  // of arenas that the node took back while the model held memory of calls
-  bool keep_gone = false;
-  ByteView input_bytes;  // of the two arenas that nearly every call names
-  ByteSpan output_bytes;
-  ArenaId output{};
-  Block block;                                     // of the call being opened
-  std::vector<std::vector<InputTensor>> answered;  // inputs of answered calls: their buffers are used again
-  ByteView last_block, last_input;  // where the next call's are likely to be: slabs are used last in, first out
-  SpinBudget spin;
-  bool broken = false;
-  std::atomic<std::uint64_t>* beat = nullptr;
-
-  Outcome<void> adopt(AttachMessage& message);
-  Outcome<void> watch();
-  Outcome<void> drain_socket();
-  void let_go(ArenaId arena);
-  Outcome<Call> open(const Descriptor& descriptor, Instant now);
-  Outcome<ByteView> view(ArenaId arena, std::uint64_t offset, std::uint64_t bytes);
-  void publish(const Descriptor& answer);
-  void pong(const Descriptor& ping);
-  void refuse(const Descriptor& descriptor, const Error& error);
-  Outcome<std::vector<Call>> take(std::uint64_t count, Instant now);
-  void expect() const;
-  void recycle(Call& call);
-  Outcome<void> sleep(Instant until, Instant now);
-};
-
-namespace {
-constexpr int kLooks = 32;  // at the ring, between two looks at the clock
-
-/// The answer's descriptor for a call: what the node needs to find it again.
-Descriptor answer_to(const Descriptor& call, CallKind kind) {
-  Descriptor answer{};
-  answer.request = call.request;
-  answer.attempt = call.attempt;
-  answer.kind = kind;
-  answer.part = call.part;
-  answer.epoch = call.epoch;
-  answer.tenant = call.tenant;
-  answer.priority = call.priority;
-  answer.grant_offset = call.grant_offset;
-  answer.grant_bytes = call.grant_bytes;
-  return answer;
-}
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kTensorAlign - 1) / kTensorAlign * kTensorAlign;
-}
-}  // namespace
 
 Outcome<void> WorkerEndpoint::State::adopt(AttachMessage& message) {
   if (auto* exit = std::get_if<ExitNotice>(&message.body)) return Error{Errc::not_allowed, exit->reason};
@@ -175,6 +110,8 @@ Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor, Instant 
   Call call;
   call.descriptor = descriptor;
   call.taken = now;
+  const Instant handed{std::chrono::nanoseconds(descriptor.handed_ns)};
+  call.handed = descriptor.handed_ns == 0 || handed > now ? now : handed;
   BOOST_OUTCOME_TRY(check_range(descriptor.grant_offset, descriptor.grant_bytes, output_bytes.size()));
   if (descriptor.grant_bytes < kAnswerBlockBytes) return Error{Errc::bad_frame, "the grant holds no block"};
   call.grant = output_bytes.subspan(descriptor.grant_offset, descriptor.grant_bytes);
@@ -182,6 +119,9 @@ Outcome<Call> WorkerEndpoint::State::open(const Descriptor& descriptor, Instant 
   will_write(call.grant.data(), block_bytes(1, 0));
   if (call.grant.size() > kAnswerBlockBytes) will_write(call.grant.data() + kAnswerBlockBytes, 1);
   call.reserved = kAnswerBlockBytes;
+  if (descriptor.rooms > 0) {
+    BOOST_OUTCOME_TRY(call.rooms, rooms_of(descriptor));
+  }
   if (descriptor.block_bytes == 0) return call;
   BOOST_OUTCOME_TRY(const ByteView bytes,
                     view(descriptor.block_arena, descriptor.block_offset, descriptor.block_bytes));
@@ -271,18 +211,19 @@ Outcome<std::vector<Call>> WorkerEndpoint::State::take(std::uint64_t count, Inst
 
 /// Until the doorbell or the socket says something, at most until `until`. Errors: those of drain_socket().
 Outcome<void> WorkerEndpoint::State::sleep(Instant until, Instant now) {
-  if (requests.may_sleep()) {
-    const auto left = std::chrono::ceil<milliseconds>(until - now);
-    const int timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
-    std::array<epoll_event, 2> events{};
-    const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
-    requests.wake();
-    for (int i = 0; i < count; ++i) {
-      if (events[static_cast<std::size_t>(i)].data.fd == socket.get()) return drain_socket();
-    }
-    return done();
-  }
+  const Outcome<void> woken = requests.may_sleep() ? block_until(until, now) : done();
   requests.wake();
+  return woken;
+}
+
+Outcome<void> WorkerEndpoint::State::block_until(Instant until, Instant now) {
+  const auto left = std::chrono::ceil<milliseconds>(until - now);
+  const int timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+  std::array<epoll_event, 2> events{};
+  const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
+  for (int i = 0; i < count; ++i) {
+    if (events[static_cast<std::size_t>(i)].data.fd == socket.get()) return drain_socket();
+  }
   return done();
 }
 
@@ -378,61 +319,75 @@ Outcome<std::vector<Call>> WorkerEndpoint::look(std::size_t most, std::chrono::n
   }
 }
 
-ByteSpan WorkerEndpoint::reserve(Call& call, std::size_t bytes) {
+namespace {
+ByteSpan room_in(Call& call, std::size_t bytes) {
   const std::size_t begin = aligned(call.reserved);
   if (begin > call.grant.size() || bytes > call.grant.size() - begin) return {};
   call.reserved = begin + bytes;
   return call.grant.subspan(begin, bytes);
 }
+}  // namespace
 
-Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>& outputs,
-                                     std::chrono::nanoseconds run) {
-  State& state = *state_;
+ByteSpan WorkerEndpoint::reserve(Call& call, std::size_t bytes) {
+  return room_in(call, bytes);
+}
+
+/// Block and bytes into the call's grant. The descriptor is that of an answer. Errors: those of answer().
+Outcome<Descriptor> WorkerEndpoint::State::written(Call& call, const std::vector<OutputTensor>& outputs) {
   if (outputs.size() > wire::kMaxTensors) {
     return Error{Errc::bad_result,
                  std::to_string(outputs.size()) + " output tensors, at most " + std::to_string(wire::kMaxTensors)};
   }
-  BlockWriter block(call.grant);
-  for (const OutputTensor& output : outputs) {
-    if (output.spec.bytes != output.bytes.size()) {
-      return Error{Errc::bad_result, "output '" + one_line(output.spec.name) + "' has other bytes than it says"};
+  BlockWriter writer(call.grant);
+  for (const OutputTensor& tensor : outputs) {
+    if (tensor.spec.bytes != tensor.bytes.size()) {
+      return Error{Errc::bad_result, "output '" + one_line(tensor.spec.name) + "' has other bytes than it says"};
     }
-    auto fits = wire::check(output.spec);
+    auto fits = wire::check(tensor.spec);
     if (!fits) return Error{Errc::bad_result, fits.error().detail};
-    const std::byte* begin = output.bytes.data();
+    const std::byte* begin = tensor.bytes.data();
     const std::byte* grant = call.grant.data();
     const std::less_equal<> before;  // of pointers into different objects, too
-    const bool inside = !output.bytes.empty() && before(grant + kAnswerBlockBytes, begin) &&
-                        before(begin + output.bytes.size(), grant + call.grant.size());
+    const bool inside = !tensor.bytes.empty() && before(grant + kAnswerBlockBytes, begin) &&
+                        before(begin + tensor.bytes.size(), grant + call.grant.size());
     if (!inside) {
-      const ByteSpan room = reserve(call, output.bytes.size());
+      const ByteSpan room = room_in(call, tensor.bytes.size());
       // The first comparison is what lets the compiler see that the copy is bounded.
-      if (output.bytes.size() > call.grant.size() || room.data() == nullptr) {
+      if (tensor.bytes.size() > call.grant.size() || room.data() == nullptr) {
         return Error{Errc::result_too_large,
                      "the outputs do not fit into " + std::to_string(call.grant.size() - kAnswerBlockBytes) + " bytes"};
       }
-      std::copy(output.bytes.begin(), output.bytes.end(), room.begin());
+      std::copy(tensor.bytes.begin(), tensor.bytes.end(), room.begin());
       begin = room.data();
     }
-    auto added = block.add(output.spec, output.item, state.output,
-                           call.descriptor.grant_offset + static_cast<std::uint64_t>(begin - grant));
+    auto added = writer.add(tensor.spec, tensor.item, output,
+                            call.descriptor.grant_offset + static_cast<std::uint64_t>(begin - grant));
     if (!added) return Error{Errc::bad_result, added.error().detail};
   }
-  auto bytes = block.finish();
+  auto bytes = writer.finish();
   if (!bytes) return Error{Errc::bad_result, bytes.error().detail};
   Descriptor answer = answer_to(call.descriptor, CallKind::answer);
-  answer.block_arena = state.output;
+  answer.batch = call.batch;
+  answer.block_arena = output;
   answer.block_offset = call.descriptor.grant_offset;
   answer.block_bytes = bytes.value();
+  return answer;
+}
+
+Outcome<void> WorkerEndpoint::answer(Call& call, const std::vector<OutputTensor>& outputs,
+                                     std::chrono::nanoseconds run) {
+  BOOST_OUTCOME_TRY(Descriptor answer, state_->written(call, outputs));
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
-  state.publish(answer);
-  state.recycle(call);
+  state_->publish(answer);
+  state_->recycle(call);
   return done();
 }
 
 void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanoseconds run) {
   State& state = *state_;
   Descriptor answer = answer_to(call.descriptor, CallKind::failure);
+  answer.part = call.parts;
+  answer.batch = call.batch;
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   // The grant was checked to hold a block when the call was taken.
   BlockWriter block(call.grant);
@@ -449,6 +404,15 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
 void WorkerEndpoint::keep_gone_arenas(bool keep) {
   state_->keep_gone = keep;
   if (!keep) state_->gone.clear();
+}
+
+void WorkerEndpoint::hang_up() {
+  state_->socket.reset();
+  state_->epoll.reset();
+  state_->own_bell.reset();
+  state_->node_bell = Doorbell();
+  state_->beat = nullptr;
+  state_->ring_memory = Mapping();
 }
 
 void WorkerEndpoint::beat() {

@@ -62,7 +62,8 @@ std::string to_text(const wire::Timing& timing) {
                                         {"version", step.version},
                                         {"calls", step.calls},
                                         {"queue_us", step.queue_us},
-                                        {"run_us", step.run_us}});
+                                        {"run_us", step.run_us},
+                                        {"retries", step.retries}});
   }
   return boost::json::serialize(boost::json::object{{"upload_us", timing.upload_us},
                                                     {"queue_us", timing.queue_us},

@@ -59,26 +59,45 @@ Outcome<int> Children::start(const std::string& role, std::vector<std::string> a
   }
   const std::filesystem::path log = state_.log_file(role);
   logs_.follow(role, log);
-  SpawnOrder spawned{.argv = argv, .env = std::move(env), .log = log};
-  BOOST_OUTCOME_TRY(const int pid, spawn(spawned));
+  std::error_code error;
   Child child;
   child.record.role = role;
-  child.record.pid = pid;
   child.record.boot_id = own_boot_id();
-  child.record.argv = std::move(argv);
-  child.record.exe = executable_of(pid);
+  child.record.argv = argv;
+  child.record.exe = std::filesystem::canonical(argv.front(), error).string();  // what the child will be
   child.record.order = order;
-  const Outcome<std::uint64_t> started = start_time_of(pid);
-  if (started) child.record.start_time = started.value();
-  child.record_file = free_record_file(role, pid);
+  SpawnOrder spawned{.argv = std::move(argv), .env = std::move(env), .log = log, .forked = {}};
+  // The record is there before the program runs: whenever we are killed, the next supervisor knows it, or it never ran.
+  spawned.forked = [&](int pid) {
+    stop_point("supervisor.child.forked");
+    child.record.pid = pid;
+    const Outcome<std::uint64_t> started = start_time_of(pid);
+    if (started) child.record.start_time = started.value();
+    child.record_file = free_record_file(role, pid);
+    keep_record(child);
+  };
+  const Outcome<int> spawn_result = spawn(spawned);
+  if (!spawn_result) {
+    if (!child.record_file.empty()) std::filesystem::remove(child.record_file, error);
+    return spawn_result.error();
+  }
+  const int pid = spawn_result.value();
   child.since = Clock::now();
-  if (const Outcome<void> written = write_record(child.record_file, child.record); !written) {
-    // Served all the same: only the next supervisor would not know it.
-    say_("no record for " + role + ": " + written.error().detail);
+  // A script's executable is its interpreter.
+  if (std::string exe = executable_of(pid); !exe.empty() && exe != child.record.exe) {
+    child.record.exe = std::move(exe);
+    keep_record(child);
   }
   children_.emplace(pid, std::move(child));
   stop_point("supervisor.child.started");
   return pid;
+}
+
+void Children::keep_record(const Child& child) {
+  if (const Outcome<void> written = write_record(child.record_file, child.record); !written) {
+    // Served all the same: only the next supervisor would not know it.
+    say_("no record for " + child.record.role + ": " + written.error().detail);
+  }
 }
 
 std::filesystem::path Children::free_record_file(const std::string& role, int pid) const {

@@ -99,6 +99,7 @@ class Children {
   void send(const Child& child, int signal);
   void kill_hard(const Child& child);
   std::filesystem::path free_record_file(const std::string& role, int pid) const;
+  void keep_record(const Child& child);
 
   boost::asio::io_context& io_;
   config::StateDir state_;

@@ -61,6 +61,13 @@ Outcome<LaunchOrder> read_launch(const json::object& request) {
   return out;
 }
 
+Outcome<int> read_after(const json::object& request) {
+  if (!request.contains("after")) return 0;
+  const std::int64_t after = number(request, "after");
+  if (after < 0 || after > INT32_MAX) return Error{Errc::bad_input, "workers: 'after' is a pid"};
+  return static_cast<int>(after);
+}
+
 Outcome<StopOrder> read_stop(const json::object& request) {
   const std::int64_t pid = number(request, "pid");
   const std::int64_t grace = number(request, "grace_ms");

@@ -2,6 +2,7 @@
 //
 //   {"command":"launch","role":"worker-3","argv":["/path/worker_shim",..],"env":["A=b"],"order":"ID"}  → {"pid":N}
 //   {"command":"stop","pid":N,"grace_ms":M}                                                            → {"pid":N}
+//   {"command":"workers","after":PID}  → {"workers":[{"role":"worker-3","pid":N,"argv":[..]},..],"more":true}
 //   {"command":"list"}, {"command":"status"}
 #pragma once
 
@@ -34,6 +35,8 @@ inline bool is_worker(std::string_view role) {
 
 /// Errors: bad_name for a role that is no worker's; bad_input.
 Outcome<LaunchOrder> read_launch(const boost::json::object& request);
+/// The number under which "workers" is to begin: pids above it. Errors: bad_input.
+Outcome<int> read_after(const boost::json::object& request);
 /// Errors: bad_input.
 Outcome<StopOrder> read_stop(const boost::json::object& request);
 

@@ -1,6 +1,8 @@
 #include "supervisor/process_record.hpp"
 
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <boost/json/object.hpp>
@@ -79,6 +81,19 @@ std::string executable_of(int pid) {
   constexpr std::string_view kDeleted = " (deleted)";
   if (target.ends_with(kDeleted)) target.resize(target.size() - kDeleted.size());
   return target;
+}
+
+bool ends_soon(int pid) {
+  constexpr int kWaitMs = 2000;
+  constexpr int kSeenWithinMs = 200;  // a signal that was just sent may not have been looked at
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) return errno == ESRCH;
+  pollfd end{pidfd, POLLIN, 0};
+  bool ended = ::poll(&end, 1, kSeenWithinMs) == 1;
+  // What ends gives its program back first.
+  if (!ended && executable_of(pid).empty()) ended = ::poll(&end, 1, kWaitMs) == 1;
+  ::close(pidfd);
+  return ended;
 }
 
 bool still_runs(const ProcessRecord& record) {

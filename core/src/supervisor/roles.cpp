@@ -85,7 +85,7 @@ void Roles::begin(Role& role) {
   if (const Outcome<int> socket = serving::connect_local(role.socket)) {
     const Outcome<serving::PeerIdentity> peer = serving::peer_of(socket.value());
     ::close(socket.value());
-    if (peer && peer.value().pid != adopted) {
+    if (peer && peer.value().pid != adopted && !ends_soon(peer.value().pid)) {
       role.wanted = false;
       give_up_(role.socket.string() + " is served by process " + std::to_string(peer.value().pid) +
                ", which no record of a supervisor names: stop it first");

@@ -33,8 +33,15 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-/// In the child, between fork and exec: only calls that are safe there.
-[[noreturn]] void become(char* const* argv, char* const* env, int in, int out, int report) {
+/// In the child, between fork and exec: only calls that are safe there. `go`: a byte comes when it may go on, the end
+/// when its parent is gone.
+[[noreturn]] void become(char* const* argv, char* const* env, int in, int out, int report, int go) {
+  char word = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(go, &word, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got != 1) ::_exit(127);
   ::setsid();
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
@@ -65,9 +72,10 @@ Outcome<int> spawn(const SpawnOrder& order) {
   int log = ::open(order.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log < 0) log = ::dup(nothing);
   int report[2] = {-1, -1};
-  if (nothing < 0 || log < 0 || ::pipe2(report, O_CLOEXEC) != 0) {
+  int go[2] = {-1, -1};
+  if (nothing < 0 || log < 0 || ::pipe2(report, O_CLOEXEC) != 0 || ::pipe2(go, O_CLOEXEC) != 0) {
     const Error error{Errc::no_space, order.argv.front() + ": no descriptor left: " + std::strerror(errno)};
-    for (const int descriptor : {nothing, log, report[0], report[1]}) {
+    for (const int descriptor : {nothing, log, report[0], report[1], go[0], go[1]}) {
       if (descriptor >= 0) ::close(descriptor);
     }
     return error;
@@ -79,20 +87,28 @@ Outcome<int> spawn(const SpawnOrder& order) {
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = ::fork();
-  if (pid == 0) become(argv.data(), env.data(), nothing, log, report[1]);
+  if (pid == 0) {
+    ::close(go[1]);  // else it would wait for itself
+    become(argv.data(), env.data(), nothing, log, report[1], go[0]);
+  }
   const int fork_errno = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::close(nothing);
   ::close(log);
   ::close(report[1]);
+  ::close(go[0]);
   int why = 0;
   ssize_t got = 0;
   if (pid > 0) {
+    if (order.forked) order.forked(pid);
+    // A child that was killed meanwhile cannot be told; the read that follows ends at once then.
+    [[maybe_unused]] const ssize_t told = ::write(go[1], "", 1);
     do {
       got = ::read(report[0], &why, sizeof(why));
     } while (got < 0 && errno == EINTR);
   }
   ::close(report[0]);
+  ::close(go[1]);
   if (pid < 0)
     return Error{Errc::no_space, order.argv.front() + ": no process can be made: " + std::strerror(fork_errno)};
   if (got == sizeof(why)) {

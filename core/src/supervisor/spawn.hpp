@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ struct SpawnOrder {
   std::vector<std::string> argv;  // argv[0] is the program's path
   std::vector<std::string> env;   // NAME=value, added to our own
   std::filesystem::path log;      // gets stdout and stderr, appended
+  /// Called with the child's pid while it waits to execute the program. Whoever dies meanwhile leaves no child: it ends
+  /// by itself. So what is written here is there before the program can do anything.
+  std::function<void(int pid)> forked;
 };
 
 /// Forks and executes; returns the pid once the new program runs. The child leads a session of its own, so a terminal's

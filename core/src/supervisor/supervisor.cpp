@@ -13,12 +13,16 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <thread>
 
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
@@ -37,6 +41,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr int kExitRefused = 2;
+constexpr std::size_t kMaxListBytes = 32 * 1024;  // of "workers" in one answer; a command line is shorter than the rest
 
 /// A log line without the time and level in front: "[2026-11-29 23:54:12.587] [error] node: ..." → "node: ...".
 std::string without_prefix(std::string_view line) {
@@ -92,6 +97,20 @@ class Supervisor {
  private:
   void say(std::string line) { printer_.line("supervisor", line); }
 
+  /// A supervisor that was killed may have left a child that it had only just forked: that holds the lock, too, until
+  /// it has seen that it is alone. False: the owner lives.
+  static bool lock_of_the_dead(int descriptor, int owner) {
+    constexpr milliseconds kLetGo{2000};
+    constexpr milliseconds kLook{20};
+    if (owner <= 1 || !ends_soon(owner)) return false;
+    const Instant until = after(Clock::now(), kLetGo);
+    while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+      if (Clock::now() >= until) return false;
+      std::this_thread::sleep_for(kLook);
+    }
+    return true;
+  }
+
   bool lock() {
     const std::filesystem::path file = setup_.state.run() / "supervisor.lock";
     // Held as long as this process lives, and given back by the kernel however it ends.
@@ -100,10 +119,14 @@ class Supervisor {
       say(file.string() + ": " + std::strerror(errno));
       return false;
     }
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-      std::string owner(16, '\0');
+    bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+    std::string owner(16, '\0');
+    if (!locked) {
       const ssize_t got = ::pread(descriptor, owner.data(), owner.size(), 0);
       owner.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+      locked = lock_of_the_dead(descriptor, std::atoi(owner.c_str()));
+    }
+    if (!locked) {
       say("another supervisor (pid " + escaped(owner) + ") already serves the state folder " +
           setup_.state.root.string() + "; stop it first, or give this one its own with --state");
       ::close(descriptor);
@@ -244,9 +267,10 @@ class Supervisor {
   Outcome<json::object> answer(std::string_view command, const json::object& request) {
     if (command == "launch") return launch(request);
     if (command == "stop") return stop_worker(request);
+    if (command == "workers") return list_workers(request);
     if (command == "list" || command == "status") return list();
     return Error{Errc::bad_input,
-                 "no control command '" + escaped(command, 64) + "': there are launch, stop, list, status"};
+                 "no control command '" + escaped(command, 64) + "': there are launch, stop, workers, list, status"};
   }
 
   Outcome<json::object> launch(const json::object& request) {
@@ -267,6 +291,24 @@ class Supervisor {
       return json::object{{"pid", order.pid}};
     }
     return Error{Errc::not_found, "no child has pid " + std::to_string(order.pid)};
+  }
+
+  /// What a new node needs to know its last life's workers by; those that are told to stop left out.
+  Outcome<json::object> list_workers(const json::object& request) {
+    BOOST_OUTCOME_TRY(const int after, read_after(request));
+    json::array workers;
+    std::size_t bytes = 0;
+    bool more = false;
+    for (const ChildView& child : children_.list()) {  // by pid
+      if (child.pid <= after || child.stopping || !is_worker(child.role)) continue;
+      if (more = bytes > kMaxListBytes; more) break;
+      json::array argv;
+      for (const std::string& word : child.argv) argv.emplace_back(word);
+      json::object each{{"role", child.role}, {"pid", child.pid}, {"argv", std::move(argv)}};
+      bytes += json::serialize(each).size();
+      workers.push_back(std::move(each));
+    }
+    return json::object{{"workers", std::move(workers)}, {"more", more}};
   }
 
   Outcome<json::object> list() {

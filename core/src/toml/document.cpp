@@ -395,4 +395,9 @@ bool Table::is_table(std::string_view key) const {
   return value != nullptr && value->is_table();
 }
 
+bool Table::is_text(std::string_view key) const {
+  const lib::node* value = node_->table->get(key);
+  return value != nullptr && value->is_string();
+}
+
 }  // namespace gearbox::toml

@@ -16,6 +16,10 @@ void Pool::refuse(const shm::Fd& socket, std::string reason) const {
 void Pool::arrived(shm::Fd socket, int pid, shm::AttachBody first) {
   const auto* hello = std::get_if<shm::WorkerHello>(&first);
   const auto* failed = std::get_if<shm::WorkerFailed>(&first);
+  // No origin: nobody started it for a node; it may say which slot it means.
+  const auto is_strange = [&](const std::string& origin) { return !origin.empty() && origin != origin_; };
+  if (hello != nullptr && is_strange(hello->origin)) return came_back(std::move(socket), pid, *hello);
+  if (failed != nullptr && is_strange(failed->origin)) return;  // its end tells the slot that waits for it
   Worker* worker = by_slot(hello != nullptr ? hello->slot : failed != nullptr ? failed->slot : 0);
   if (failed != nullptr) {
     // The process ends by itself, or at the load limit; its end may even have been noticed before its words.

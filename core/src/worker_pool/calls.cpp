@@ -12,10 +12,6 @@
 namespace gearbox::worker_pool {
 
 namespace {
-/// A call number tells its worker's slot, so that cancel() needs no table.
-constexpr std::uint64_t kSlotBits = 24;  // slots are not given again: sixteen million changes of the configuration
-constexpr std::uint64_t kSlotMask = (std::uint64_t{1} << kSlotBits) - 1;
-
 /// 0: none. Clock is CLOCK_MONOTONIC, the same one for all processes of a host.
 std::int64_t deadline_ns(Instant deadline) {
   if (deadline == Instant::max()) return 0;
@@ -26,6 +22,13 @@ constexpr microseconds kLookAge{2};  // how old the time may be that poll() is g
 
 Error broken(std::string why) {
   return Error{Errc::bad_result, std::move(why)};
+}
+
+/// Bytes of the grant up to the end of the last output.
+std::uint64_t used_by(const std::vector<TensorRef>& outputs) {
+  std::uint64_t used = 0;
+  for (const TensorRef& output : outputs) used = std::max(used, output.offset + output.spec.bytes);
+  return used;
 }
 
 /// What a worker may say of a failed call; everything else counts as the model's.
@@ -64,7 +67,9 @@ Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::A
 
 Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, shm::CallKind kind) {
   running.attempt = spec.attempt;
-  running.grant = worker.output->take(shm::grant_for(spec.grant_bytes));
+  const bool streams = worker.record->stream && kind == shm::CallKind::infer;
+  running.grant = worker.output->take(streams ? worker.part_rooms(spec.grant_bytes).grant_bytes()
+                                              : shm::grant_for(spec.grant_bytes));
   if (!running.grant)
     return Error{Errc::overloaded, "worker " + std::to_string(worker.place) + ": its output arena is full"};
   shm::Descriptor descriptor{};
@@ -76,6 +81,10 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   descriptor.deadline_ns = deadline_ns(spec.deadline);
   descriptor.grant_offset = running.grant->offset();
   descriptor.grant_bytes = running.grant->bytes().size();
+  if (worker.record->max_batch > 1) {
+    running.handed = Clock::now();
+    descriptor.handed_ns = deadline_ns(running.handed);
+  }
   if (kind == shm::CallKind::infer) {
     running.block = input_->take(shm::block_bytes(spec.inputs.size(), 0));
     if (!running.block) return Error{Errc::no_space, "the input arena has no room for a call block"};
@@ -87,6 +96,7 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
     descriptor.block_arena = shm::kInputArena;
     descriptor.block_offset = running.block->offset();
     running.inputs = std::move(spec.inputs);
+    if (streams) open_stream(worker, running, spec, descriptor);
   }
   auto pushed = worker.attachment->requests.push(descriptor);
   if (!pushed) {
@@ -132,49 +142,37 @@ void Pool::send_ping(Worker& worker, Instant now) {
   if (worker.attachment->requests.publish()) worker.attachment->worker_bell.ring();
 }
 
-void Pool::cancel(WorkerPool::CallId id) {
-  Worker* worker = by_slot(static_cast<std::uint32_t>(id & kSlotMask));
-  if (worker == nullptr) return;
-  const auto found = std::find_if(worker->running.begin(), worker->running.end(),
-                                  [&](const Running& running) { return running.id == id; });
-  if (found == worker->running.end() || !found->answered) return;
-  if (found->block) shm::mark_cancelled(found->block->bytes());  // it may still wait in the ring
-  CallAnswer answer;
-  answer.outputs = Error{Errc::cancelled, {}};
-  answer.worker = worker->id;
-  asio::post(io_,
-             [answered = std::exchange(found->answered, nullptr), answer = std::move(answer)] { answered(answer); });
-}
-
 /// What it has not begun others can do: the callers hear of it now. Should it run them after all, nobody listens.
 void Pool::hand_back(Worker& worker) {
   const std::uint64_t taken = worker.attachment->requests.taken();
   for (Running& running : worker.running) {
-    if (running.place <= taken || !running.answered) continue;
+    if (!running.answered || Worker::has_begun(running, taken)) continue;
     if (running.block) shm::mark_cancelled(running.block->bytes());
-    CallAnswer answer;
-    answer.begun = false;
-    answer.outputs =
-        Error{Errc::worker_lost, "worker " + std::to_string(worker.place) + " is " + std::string(name_of(worker.life))};
-    answer.worker = worker.id;
-    asio::post(io_,
-               [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
+    tell_later(
+        worker, running,
+        Error{Errc::worker_lost, "worker " + std::to_string(worker.place) + " is " + std::string(name_of(worker.life))},
+        false);
   }
 }
 
-/// All callers hear of it now; the slabs stay until the process is gone. `taken`: how many calls the worker had begun.
+/// All callers hear of it now; the slabs stay until the process is gone. `taken`: how many calls the worker had taken.
 void Pool::end_calls(Worker& worker, const Error& error, std::uint64_t taken) {
   for (Running& running : worker.running) {
     if (!running.answered) continue;
     ++worker.failures;
-    CallAnswer answer;
-    answer.begun = running.place <= taken;
-    answer.outputs = error;
-    answer.worker = worker.id;
-    // Posted: whoever ends the calls may be in the middle of a list that the callers change.
-    asio::post(io_,
-               [answered = std::exchange(running.answered, nullptr), answer = std::move(answer)] { answered(answer); });
+    tell_later(worker, running, error, Worker::has_begun(running, taken));
   }
+}
+
+/// Its caller hears of it soon, not now: whoever ends calls may be in the middle of a list that the callers change.
+void Pool::tell_later(const Worker& worker, Running& running, const Error& error, bool begun) {
+  asio::post(io_, [answered = std::exchange(running.answered, nullptr), id = worker.id, error, begun] {
+    CallAnswer answer;
+    answer.outputs = error;
+    answer.worker = id;
+    answer.begun = begun;
+    answered(std::move(answer));
+  });
 }
 
 std::size_t Pool::poll(Instant now) {
@@ -221,29 +219,47 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
     return running.id == descriptor.request && running.attempt == descriptor.attempt;
   });
   if (found == worker.running.end()) return broken("it answered a call that it does not have");
+  if (descriptor.kind == shm::CallKind::part) return took_part(worker, *found, descriptor, now);
 
   CallAnswer answer;
   answer.worker = worker.id;
-  const auto took = std::max(std::chrono::nanoseconds(now - worker.busy_since), std::chrono::nanoseconds{0});
-  // Its own word, as far as it can be true.
-  const std::chrono::nanoseconds longest = took + kLookAge;
+  const Instant began = found->stream ? found->stream->began() : worker.busy_since;
+  const auto took = std::max(std::chrono::nanoseconds(now - began), std::chrono::nanoseconds{0});
+  // Its own word, as far as it can be true. The answers of a batch come together: each tells the time of all of them.
+  const bool batched = worker.record->max_batch > 1;
+  const std::chrono::nanoseconds longest = (batched ? std::chrono::nanoseconds(now - found->handed) : took) + kLookAge;
   answer.run = std::chrono::nanoseconds(static_cast<std::int64_t>(
       std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(longest.count()))));
   if (descriptor.kind == shm::CallKind::failure) {
     Error why{Errc::model_failed, "no reason was given"};
     if (descriptor.block_bytes > 0) {
-      BOOST_OUTCOME_TRY(read_answer(worker, *found, descriptor));
+      BOOST_OUTCOME_TRY(read_answer(worker, found->grant, descriptor));
       why = Error{failure_code(block_.error), std::move(block_.text)};
     }
     answer.outputs = std::move(why);
+  } else if (descriptor.kind == shm::CallKind::answer && found->stream) {
+    if (descriptor.part != found->stream->parts()) return broken("a stream ends with another count than came");
+    answer.outputs = std::vector<TensorRef>{};
   } else if (descriptor.kind == shm::CallKind::answer) {
-    BOOST_OUTCOME_TRY(answer.outputs, outputs_of(worker, *found, descriptor));
+    BOOST_OUTCOME_TRY(answer.outputs, outputs_of(worker, found->grant, descriptor));
+    if (!answer.outputs.value().empty()) worker.output->trim(found->grant, used_by(answer.outputs.value()));
   } else {
     return broken("an answer of unknown kind");
   }
+  answer.batch = std::max(descriptor.batch, 1U);  // 0: of what it could not even read
+  if (answer.batch > worker.capacity()) return broken("a batch of more calls than it may have");
   Running running = std::move(*found);
   worker.running.erase(found);
-  worker.spin.observe(took);
+  if (running.stream) {
+    answer.parts = running.stream->parts();
+    running.stream->close();
+  } else if (worker.batch_left > 0) {
+    --worker.batch_left;
+  } else {
+    worker.batch_left = answer.batch - 1;
+    worker.spin.observe(took);
+    if (!running.probe) ++worker.batches;
+  }
   worker.busy_since = now;
   if (worker.life == Life::suspect) worker.life = Life::ready;
   if (running.probe) {
@@ -251,6 +267,7 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
     return done();
   }
   worker.steps.add(now, std::chrono::duration_cast<microseconds>(answer.run));
+  ++worker.answers;
   if (!answer.outputs) ++worker.failures;
   running.inputs.clear();
   running.block.reset();
@@ -261,9 +278,9 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
 
 /// The answer's block to block_, checked against the call's own grant: a worker may not pass on other bytes than it was
 /// lent.
-Outcome<void> Pool::read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer) {
-  const std::uint64_t begin = running.grant->offset();
-  const ByteSpan grant = running.grant->bytes();
+Outcome<void> Pool::read_answer(const Worker& worker, const SlabPtr& lent, const shm::Descriptor& answer) {
+  const std::uint64_t begin = lent->offset();
+  const ByteSpan grant = lent->bytes();
   if (answer.block_arena != worker.output->id() || answer.block_offset < begin ||
       !shm::check_range(answer.block_offset - begin, answer.block_bytes, grant.size())) {
     return broken("its answer lies outside the call's grant");
@@ -273,28 +290,25 @@ Outcome<void> Pool::read_answer(const Worker& worker, const Running& running, co
   return done();
 }
 
-Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Running& running,
+Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const SlabPtr& grant,
                                                  const shm::Descriptor& answer) {
-  BOOST_OUTCOME_TRY(read_answer(worker, running, answer));
-  const std::uint64_t begin = running.grant->offset();
-  const std::uint64_t size = running.grant->bytes().size();
+  BOOST_OUTCOME_TRY(read_answer(worker, grant, answer));
+  const std::uint64_t begin = grant->offset();
+  const std::uint64_t size = grant->bytes().size();
   std::vector<TensorRef> outputs;
   outputs.reserve(block_.tensors.size());
-  std::uint64_t used = 0;
   for (shm::PlacedTensor& tensor : block_.tensors) {
     if (tensor.arena != worker.output->id() || tensor.offset < begin ||
         !shm::check_range(tensor.offset - begin, tensor.spec.bytes, size)) {
       return broken("output '" + tensor.spec.name + "' lies outside the call's grant");
     }
     TensorRef output;
-    output.slab = running.grant;
+    output.slab = grant;
     output.offset = tensor.offset - begin;
     output.item = tensor.item;
-    used = std::max(used, output.offset + tensor.spec.bytes);
     output.spec = std::move(tensor.spec);
     outputs.push_back(std::move(output));
   }
-  if (!outputs.empty()) worker.output->trim(running.grant, used);
   return outputs;
 }
 

@@ -28,8 +28,10 @@ bool Settings::operator==(const Settings& other) const {
 }
 
 void Pool::start_workers() {
+  open_window();
   started_ = true;
   follow();
+  settle_window();
   tick_later();
 }
 
@@ -133,7 +135,7 @@ void Pool::add(const Settings& settings) {
   worker->wanted_by.push_back(setup_.config);
   Worker& added = *worker;
   workers_.push_back(std::move(worker));
-  start(added);
+  begin(added);
 }
 
 void Pool::settle_later() {

@@ -44,8 +44,11 @@ std::string_view name_of(Life life) {
 }
 
 std::uint32_t Worker::capacity() const {
-  // The answers of all calls, and a pong, fit into the ring at once.
-  return std::min(record->prefetch + 1, shm::kRingCapacity / 2);
+  return std::min(record->calls_at_once(), shm::kMostCalls);
+}
+
+bool Worker::has_begun(const Running& call, std::uint64_t taken) {
+  return call.place <= taken && !shm::is_aside(call.grant->bytes(), call.id);
 }
 
 bool Worker::owes_answers() const {
@@ -53,7 +56,12 @@ bool Worker::owes_answers() const {
 }
 
 Pool::Pool(WorkerPool::Setup setup)
-    : setup_(std::move(setup)), io_(*setup_.io), work_(asio::make_work_guard(io_)), ticker_(io_), stop_limit_(io_) {}
+    : setup_(std::move(setup)),
+      io_(*setup_.io),
+      work_(asio::make_work_guard(io_)),
+      ticker_(io_),
+      stop_limit_(io_),
+      window_(io_) {}
 
 Outcome<std::shared_ptr<Pool>> Pool::create(WorkerPool::Setup setup) {
   auto pool = std::make_shared<Pool>(std::move(setup));
@@ -71,8 +79,10 @@ Outcome<std::shared_ptr<Pool>> Pool::create(WorkerPool::Setup setup) {
   return pool;
 }
 
-void Pool::start(Worker& worker) {
-  if (stopping_ || worker.retired) return;
+/// What is known of the last process is forgotten. False: there is no room for its output; it is tried again later.
+bool Pool::new_life(Worker& worker) {
+  worker.awaiting = worker.reattached = false;
+  worker.awaited = 0;
   worker.id = WorkerId{next_worker_++};
   ++worker.starts;
   worker.since = Clock::now();
@@ -81,6 +91,7 @@ void Pool::start(Worker& worker) {
   worker.outgrown = worker.told_to_end = false;
   worker.pid = 0;
   worker.ping = 0;
+  worker.batch_left = 0;
   worker.beat = 0;
   worker.still = {};
   worker.memory = 0;
@@ -91,10 +102,16 @@ void Pool::start(Worker& worker) {
     if (!made) {
       worker.reason = describe(made.error());
       worker.excused = passes_by_itself(made.error().code);
-      return start_again_later(worker);
+      start_again_later(worker);
+      return false;
     }
     worker.output = std::move(made).value();
   }
+  return true;
+}
+
+void Pool::start(Worker& worker) {
+  if (stopping_ || worker.retired || !new_life(worker)) return;
   worker.life = Life::starting;
   worker.launching = true;
   setup_.launcher->launch(order_for(worker), [self = weak_from_this(), slot = worker.slot](Outcome<int> pid) {
@@ -111,8 +128,11 @@ Launcher::Order Pool::order_for(const Worker& worker) const {
   order.argv = {setup_.shim.string(), "--model", worker.record->folder.string(), "--env", worker.env};
   if (!worker.python.empty()) order.argv.insert(order.argv.end(), {"--python", worker.python});
   order.argv.insert(order.argv.end(), {"--node", setup_.state.workers_socket().string(), "--slot",
-                                       std::to_string(worker.slot), "--threads", threads});
-  if (!worker.devices.empty()) order.argv.insert(order.argv.end(), {"--device", worker.devices});
+                                       std::to_string(worker.slot), "--threads", threads, "--origin", origin_,
+                                       "--reattach-ms", std::to_string(setup_.config->node.reattach.count())});
+  if (!worker.devices.empty()) {
+    order.argv.insert(order.argv.end(), {"--device", worker.devices, "--devices", worker.devices});
+  }
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
     order.env.push_back(std::string(name) + "=" + threads);
   }
@@ -215,6 +235,10 @@ void Pool::start_again_later(Worker& worker) {
     worker.life = Life::failed;
     worker.failed_since = worker.folder_seen = Clock::now();
     worker.folder_stamp = stamp_of(worker.record->folder);
+    return changed();
+  }
+  if (std::exchange(worker.start_at_once, false)) {
+    start(worker);
     return changed();
   }
   const bool was_stable = worker.was_ready && Clock::now() - worker.ready_since >= timing.stable;

@@ -1,6 +1,6 @@
 // pool.hpp: the pool's inside: one Worker per configured slot, and the Pool that decides which slots there are
 // (follow.cpp), moves them through their lives (lives.cpp, attaching.cpp, watching.cpp, stopping.cpp), hands them calls
-// and takes their answers (calls.cpp), and waits for both (loop.cpp). One strand.
+// and takes their answers (calls.cpp) or gives them up (cancelling.cpp), and waits for both (loop.cpp). One strand.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -21,6 +21,7 @@
 #include "worker_pool/attach_listener.hpp"
 #include "worker_pool/attachment.hpp"
 #include "worker_pool/step_window.hpp"
+#include "worker_pool/stream_call.hpp"
 #include "worker_pool/worker_pool.hpp"
 
 namespace gearbox::worker_pool {
@@ -34,17 +35,27 @@ namespace asio = boost::asio;
 enum class Life { starting, loading, probing, ready, suspect, draining, gone, failed };
 std::string_view name_of(Life life);
 
+/// A call number tells its worker's slot, so that a call is found without a table.
+inline constexpr std::uint64_t kSlotBits =
+    24;  // slots are not given again: sixteen million changes of the configuration
+inline std::uint32_t slot_of(WorkerPool::CallId call) {
+  return static_cast<std::uint32_t>(call & ((std::uint64_t{1} << kSlotBits) - 1));
+}
+
 /// A call that the worker holds. Its slabs are kept until it is answered or the process is gone, also after the caller
 /// has got an error: until then the worker may still read and write there.
 struct Running {
   WorkerPool::CallId id = 0;
   std::uint32_t attempt = 0;
   bool probe = false;
-  std::uint64_t place = 0;        // among all entries of its ring, from 1: begun when so many were taken
+  bool unwanted = false;          // cancelled when the worker had begun it
+  std::uint64_t place = 0;        // among all entries of its ring, from 1: taken when so many were
+  Instant handed{};               // where the model takes batches
   WorkerPool::Answered answered;  // empty once the caller has its answer
   std::vector<TensorRef> inputs;
   SlabPtr block;
   SlabPtr grant;
+  std::shared_ptr<StreamCall> stream;  // null: its answer comes in one
 };
 
 /// Is it this host that lacks something, or stops, so that the model is not to blame?
@@ -64,9 +75,16 @@ struct Settings {
   bool operator==(const Settings& other) const;
 };
 
+/// Why a worker that says `hello` cannot be taken for a slot with these settings; empty: it can.
+std::string misfit(const shm::WorkerHello& hello, const Settings& wanted);
+
+/// A number for one life of a node: no other has it.
+std::string random_origin();
+
 /// One slot: the same model in the same environment, in one process after another.
 struct Worker : Settings {
-  Worker(asio::io_context& io, Settings settings) : Settings(std::move(settings)), process(io), restart(io) {}
+  Worker(asio::io_context& io, Settings settings)
+      : Settings(std::move(settings)), process(io), restart(io), unwanted(io) {}
 
   std::uint32_t slot = 0;   // from 1, never given again; its output arena has the same number
   std::uint32_t place = 0;  // from 1, the lowest that is free: for people, and names of logs and records
@@ -79,6 +97,10 @@ struct Worker : Settings {
   bool outgrown = false;     // of draining: because it uses more memory than it may; started again afterwards
   bool told_to_end = false;  // of draining
   Instant told_at{};
+
+  bool awaiting = false;    // no process was ordered: one of the earlier node may come
+  int awaited = 0;          // of awaiting: just that one; 0: any that fits
+  bool reattached = false;  // the present process was started by an earlier node
 
   WorkerId id{};  // of the present process
   Life life = Life::gone;
@@ -93,7 +115,9 @@ struct Worker : Settings {
   std::optional<std::pair<shm::Fd, shm::WorkerHello>> early;  // it dialled before the launcher told its pid
   int early_pid = 0;
   asio::steady_timer restart;
-  Instant since{};  // start of this life
+  asio::steady_timer unwanted;  // when it fires, a call that was cancelled has had time enough to end
+  bool start_at_once = false;   // its end was ours, for no fault of the model or its slot
+  Instant since{};              // start of this life
   Instant ready_since{};
   bool was_ready = false;        // in this life
   std::uint32_t starts = 0;      // all of them
@@ -115,9 +139,14 @@ struct Worker : Settings {
   shm::SpinBudget spin;
   StepWindow steps;
   std::uint64_t calls = 0, failures = 0;
+  std::uint64_t answers = 0, batches = 0;  // of calls; how often the model was asked for them
+  std::uint32_t batch_left = 0;            // answers that the batch whose first one came still owes
 
   std::uint32_t capacity() const;
+  shm::PartRooms part_rooms(std::uint64_t part_bytes) const;
   bool attached() const { return attachment != nullptr; }
+  /// Has it begun that call, of which it had taken `taken` from its ring?
+  static bool has_begun(const Running& call, std::uint64_t taken);
   /// Has it a call whose caller still waits?
   bool owes_answers() const;
   /// Has it not even begun the oldest call it was handed?
@@ -147,9 +176,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   // calls.cpp
   Outcome<WorkerPool::CallId> call(WorkerId worker, CallSpec spec, WorkerPool::Answered answered);
-  void cancel(WorkerPool::CallId call);
   /// `now`: a look at the clock that is a microsecond or two old at most.
   std::size_t poll(Instant now);
+
+  // cancelling.cpp
+  void cancel(WorkerPool::CallId call);
 
   // loop.cpp
   void run();
@@ -163,6 +194,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::vector<std::unique_ptr<Worker>> workers_;  // by slot; changed by follow.cpp only, never while it is walked
   std::function<void()> changed_;
   WorkerPool::Ended ended_;
+  WorkerPool::CameBack came_back_;
 
  private:
   // follow.cpp
@@ -182,6 +214,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void give_arenas_back();
 
   // lives.cpp
+  bool new_life(Worker& worker);
   void start(Worker& worker);
   Launcher::Order order_for(const Worker& worker) const;
   void launched(Worker& worker, Outcome<int> pid);
@@ -200,6 +233,28 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void refuse(const shm::Fd& socket, std::string reason) const;
   void watch_socket(Worker& worker);
   void say_goodbye(const Worker& worker, std::string reason) const;
+
+  // reattaching.cpp
+  struct Earlier {
+    explicit Earlier(asio::io_context& io) : process(io) {}
+    int pid = 0;
+    std::uint32_t place = 0;
+    std::vector<std::string> argv;
+    std::uint32_t slot = 0;                  // kept for it; 0: none
+    asio::posix::stream_descriptor process;  // the pidfd
+  };
+  void open_window();
+  void begin(Worker& worker);
+  Worker* keeper_of(const Earlier& earlier) const;
+  bool keep_for(Worker& worker, Earlier& earlier);
+  void earlier_listed(Outcome<std::vector<Launcher::Running>> running);
+  bool watch_earlier(Earlier& earlier);
+  void earlier_ended(int pid);
+  void settle_window();
+  void close_window();
+  void end_earlier();
+  void came_back(shm::Fd socket, int pid, const shm::WorkerHello& hello);
+  void take_back(Worker& worker, shm::Fd socket, int pid, const shm::WorkerHello& hello);
 
   // watching.cpp
   void tick_later();
@@ -224,13 +279,21 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void send_ping(Worker& worker, Instant now);
   WorkerPool::CallId next_id(const Worker& worker);
   Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
-  Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const Running& running,
-                                             const shm::Descriptor& answer);
-  Outcome<void> read_answer(const Worker& worker, const Running& running, const shm::Descriptor& answer);
+  Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
+  Outcome<void> read_answer(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void hand_back(Worker& worker);
   void end_calls(Worker& worker, const Error& error, std::uint64_t taken);
+  void tell_later(const Worker& worker, Running& running, const Error& error, bool begun);
   std::size_t poll(Worker& worker, Instant now);
+
+  // streams.cpp
+  void open_stream(Worker& worker, Running& running, CallSpec& spec, shm::Descriptor& descriptor) const;
+  Outcome<void> took_part(Worker& worker, Running& running, const shm::Descriptor& part, Instant now);
+  void note_waits(Worker& worker, Instant now) const;
+  // cancelling.cpp
+  void replace_later(Worker& worker);
+  void replace(Worker& worker);
 
   // loop.cpp
   Instant spin_until() const;
@@ -243,6 +306,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
   asio::steady_timer ticker_;
   Instant ticked_at_{};
   asio::steady_timer stop_limit_;
+  const std::string origin_ = random_origin();  // told to each worker, and by it to whatever node it meets
+  asio::steady_timer window_;                   // while it runs, workers of the earlier node may come
+  bool window_open_ = false;
+  bool earlier_known_ = false;  // the launcher has said which there are
+  std::vector<std::unique_ptr<Earlier>> earlier_;
   std::function<void()> stopped_;
   struct Orphan {
     shm::ArenaId id{};

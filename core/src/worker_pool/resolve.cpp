@@ -35,12 +35,12 @@ bool takes_alike(const model::TensorDecl& a, const model::TensorDecl& b) {
 }
 
 /// Can `other` do what a task expects that was checked against `known`: takes it the same inputs, gives it at least
-/// those outputs?
+/// those outputs, in one or in parts?
 bool stands_in(const model::Record& other, const model::Record& known) {
   const auto among = [](const auto& all, const model::TensorDecl& one, auto alike) {
     return std::any_of(all.begin(), all.end(), [&](const model::TensorDecl& each) { return alike(each, one); });
   };
-  return other.inputs.size() == known.inputs.size() &&
+  return other.stream == known.stream && other.inputs.size() == known.inputs.size() &&
          std::all_of(known.inputs.begin(), known.inputs.end(),
                      [&](const auto& input) { return among(other.inputs, input, takes_alike); }) &&
          std::all_of(known.outputs.begin(), known.outputs.end(),
@@ -58,7 +58,6 @@ Service Pool::service(const model::Record& record) const {
 }
 
 Resolved Pool::resolve(const config::Config& config, std::string_view model, std::string_view version) const {
-  const bool latest = version.empty() || version == "latest";
   const model::Record* const named = config::find_model(config, model, version);
   const Worker* best = nullptr;
   const auto is_better = [&](const Worker& a, const Worker& b) {
@@ -78,7 +77,7 @@ Resolved Pool::resolve(const config::Config& config, std::string_view model, std
   };
   for (const auto& worker : workers_) {
     const model::Record& record = *worker->record;
-    if (record.name != model || (!latest && record.version != version)) continue;
+    if (record.name != model || !config::admits(version, record.version)) continue;
     const Service service = service_of(*worker);
     if (service == Service::none) continue;
     if (service == Service::ready && named != nullptr && is_same_model(record, *named))

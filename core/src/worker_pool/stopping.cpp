@@ -19,8 +19,12 @@ void Pool::stop(std::function<void()> stopped) {
   stopping_ = true;
   listener_.reset();
   ticker_.cancel();
+  window_.cancel();
+  window_open_ = false;
+  end_earlier();
   for (const auto& worker : workers_) {
     worker->restart.cancel();
+    worker->awaiting = false;
     end_calls(*worker, Error{Errc::worker_lost, "the node is stopping"}, 0);
     say_goodbye(*worker, "the node is stopping");
     if (worker->alive) setup_.launcher->stop(worker->pid, setup_.timing.stop_grace);
@@ -68,6 +72,8 @@ void Pool::close() {
   listener_.reset();
   ticker_.cancel();
   stop_limit_.cancel();
+  window_.cancel();
+  earlier_.clear();
   for (const auto& worker : workers_) {
     worker->restart.cancel();
     error_code ignored;  // nothing is left to do about a descriptor that does not close

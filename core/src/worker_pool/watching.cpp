@@ -90,6 +90,7 @@ void Pool::look_after(Worker& worker, Instant now, Clock::duration watched) {
   }
   weigh(worker, now);
   if (worker.life == Life::gone) return;
+  if (worker.record->stream) note_waits(worker, now);
   if (worker.life == Life::draining) return look_after_draining(worker, now);
   if (worker.was_ready) return look_after_ready(worker, now);
   const auto limit = milliseconds(worker.record->load_timeout_ms);

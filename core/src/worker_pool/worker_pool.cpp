@@ -6,6 +6,10 @@
 
 namespace gearbox::worker_pool {
 
+void Launcher::list(milliseconds /*within*/, std::function<void(Outcome<std::vector<Running>>)> listed) {
+  listed(std::vector<Running>());
+}
+
 struct WorkerPool::State {
   std::shared_ptr<Pool> pool;
 };
@@ -109,6 +113,10 @@ WorkerPool::Ended WorkerPool::ended() const {
   return state_->pool->ended_;
 }
 
+WorkerPool::CameBack WorkerPool::came_back() const {
+  return state_->pool->came_back_;
+}
+
 WorkerPool::Memory WorkerPool::memory() const {
   return state_->pool->memory();
 }
@@ -140,10 +148,13 @@ WorkerView Pool::view(const Worker& worker) const {
   view.place = worker.place;
   view.running = static_cast<std::uint32_t>(worker.running.size());
   view.capacity = worker.capacity();
+  view.max_batch = worker.record->max_batch;
   view.calls = worker.calls;
   view.failures = worker.failures;
+  if (worker.batches > 0) view.mean_batch = static_cast<double>(worker.answers) / static_cast<double>(worker.batches);
   view.step_p95 = worker.steps.p95(Clock::now());
   view.restarts = worker.starts > 0 ? worker.starts - 1 : 0;
+  view.reattached = worker.reattached;
   view.memory_bytes = worker.memory;
   view.memory_limit_bytes = worker.memory_limit;
   return view;

@@ -42,21 +42,33 @@ struct TensorRef {
   ByteView bytes() const { return slab->bytes().subspan(offset, spec.bytes); }
 };
 
+/// One part of a streamed answer. Its bytes lie in one of the few rooms of the call's grant: the worker goes on with
+/// the next part but so many only when all parts before are let go of. Whoever holds them slows down the model.
+struct StreamPart {
+  std::uint32_t number = 0;  // from 0, in order
+  std::vector<TensorRef> tensors;
+};
+
 struct CallSpec {
   std::vector<TensorRef> inputs;  // spec.name = the model's input name
   Instant deadline{};             // Instant::max(): none
   std::uint32_t attempt = 0;
   std::uint32_t tenant = 0;
-  std::uint8_t priority = 0;
-  std::uint64_t grant_bytes = 0;  // room for the answer; record.max_output_bytes
+  std::uint32_t weight = 1;       // of the tenant, among those that wait for the same model
+  std::uint8_t priority = 0;      // higher is sooner
+  std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
+  /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
+  std::function<void(StreamPart)> on_part;
 };
 
 struct CallAnswer {
   Outcome<std::vector<TensorRef>> outputs =
       Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled
   std::chrono::nanoseconds run{0};
+  std::uint32_t batch = 1;  // calls that the model got together, this one included
   WorkerId worker{};
   bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
+  std::uint32_t parts = 0;  // of a model that streams: handed to on_part; the outputs are empty then
 };
 
 struct WorkerView {
@@ -68,11 +80,14 @@ struct WorkerView {
   std::string reason;    // of failed: the last error
   int pid = 0;
   std::uint32_t place = 0;     // N of "worker-N"; given again when its slot has gone
-  std::uint32_t running = 0;   // handed over and not yet answered, at most record.prefetch + 1
-  std::uint32_t capacity = 0;  // how many may be handed over at once
+  std::uint32_t running = 0;   // handed over and not yet answered: max_batch may run at once, the others wait there
+  std::uint32_t capacity = 0;  // how many may be handed over at once: the record's max_batch + prefetch, at most 128
+  std::uint32_t max_batch = 1;
   std::uint64_t calls = 0, failures = 0;
+  double mean_batch = 0;                 // of what it has answered so far; 0: nothing yet
   microseconds step_p95{0};              // over the last 10 s
   std::uint32_t restarts = 0;            // of this slot
+  bool reattached = false;               // an earlier node had started its process
   std::uint64_t memory_bytes = 0;        // of its own, without what it shares; as of the last look
   std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
@@ -106,6 +121,16 @@ class Launcher {
   /// No launch is wanted any more: those that were not begun are called back with `cancelled` soon. One that was begun
   /// may still bring its pid.
   virtual void cancel_all() = 0;
+
+  /// A worker process that runs, whoever asked for it.
+  struct Running {
+    int pid = 0;
+    std::string role;
+    std::vector<std::string> argv;
+  };
+  /// Which there are; asked once, before the first launch. Calls back on the pool's strand, at once or within `within`.
+  /// Errors: any, when that cannot be known. A launcher whose processes never outlive their node has none to tell of.
+  virtual void list(milliseconds within, std::function<void(Outcome<std::vector<Running>>)> listed);
 };
 
 class WorkerPool {
@@ -157,10 +182,10 @@ class WorkerPool {
   Service service(const model::Record& record) const;
   /// Another number when a worker came, went, or changed its state: what resolve() says may be another thing then.
   std::uint64_t generation() const;
-  /// Which record a request that holds `config` uses for `model` at `version` (exact, or "latest") just now. What is
-  /// ready goes before what is coming. Of that: the newest version that `config` has, in the very content that `config`
-  /// knows; then the newest that other snapshots have or had, provided it takes and gives what `config`'s own does.
-  /// Nothing serves: what `config` names, with Service::none.
+  /// Which record a request that holds `config` uses for `model` at `version` (exact, "latest", or a range: only
+  /// versions that it admits) just now. What is ready goes before what is coming. Of that: the newest version that
+  /// `config` has, in the very content that `config` knows; then the newest that other snapshots have or had, provided
+  /// it takes and gives what `config`'s own does. Nothing serves: what `config` names, with Service::none.
   Resolved resolve(const config::Config& config, std::string_view model, std::string_view version) const;
 
   using CallId = std::uint64_t;
@@ -168,7 +193,9 @@ class WorkerPool {
   /// Hands the call to that worker. `answered` is called exactly once, later, on the strand.
   /// Errors: overloaded (its ring or its output arena is full), worker_lost, no_space (no room for the call block).
   Outcome<CallId> call(WorkerId worker, CallSpec spec, Answered answered);
-  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then.
+  /// The answer will be `cancelled`, at once; what the worker says later is dropped and its slabs freed then. A call
+  /// that waits in the ring is not run. For one that runs, a worker whose record says cancel_by_restart is replaced;
+  /// its other calls are answered worker_lost, not begun.
   void cancel(CallId call);
 
   /// Called on the strand when a worker becomes ready, frees a place, or is gone.
@@ -190,11 +217,20 @@ class WorkerPool {
 
   /// Workers that the pool has ended, since it began.
   struct Ended {
-    std::uint64_t frozen = 0;    // gave no sign of life
-    std::uint64_t stuck = 0;     // beat, but answered nothing within a limit
-    std::uint64_t outgrown = 0;  // used more memory than they may
+    std::uint64_t frozen = 0;     // gave no sign of life
+    std::uint64_t stuck = 0;      // beat, but answered nothing within a limit
+    std::uint64_t outgrown = 0;   // used more memory than they may
+    std::uint64_t cancelled = 0;  // ran a call that nobody waited for any more
   };
   Ended ended() const;
+
+  /// Workers that an earlier node had started.
+  struct CameBack {
+    std::uint64_t taken = 0;    // serve this node, with the model that they had loaded
+    std::uint64_t refused = 0;  // told to end: what they hold is not wanted as it is
+    std::uint64_t late = 0;     // did not come in time
+  };
+  CameBack came_back() const;
 
  private:
   struct State;

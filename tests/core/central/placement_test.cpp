@@ -33,6 +33,25 @@ class PlacementTest : public ::testing::Test {
     note_ = {};
     return placement_.place(registry_, task, user, now, note_);
   }
+  Outcome<const NodeState*> place_steps(const std::vector<std::string>& models, bool may = true) {
+    note_ = {};
+    User user = maria();
+    user.own_steps = may;
+    return placement_.place_steps(registry_, models, user, kStart, note_);
+  }
+  /// A node with a ready worker of each "NAME@VERSION".
+  static wire::NodeReport with_models(const std::string& name, const std::vector<std::string>& models,
+                                      std::uint32_t queued = 0) {
+    wire::NodeReport report = report_of(name, "read-text", 1, queued);
+    report.models.clear();
+    for (const std::string& model : models) {
+      wire::ModelReport& one = report.models.emplace_back();
+      one.name = model.substr(0, model.find('@'));
+      one.version = model.substr(model.find('@') + 1);
+      one.workers = 1;
+    }
+    return report;
+  }
   Registry registry_{kSilent};
   std::map<std::string, NodeSession> sessions_;
   PlacementNote note_;
@@ -113,6 +132,37 @@ TEST_F(PlacementTest, ALaterLoginDisplacesAnEarlierOneOfTheSameNode) {
   EXPECT_TRUE(place("read-text"));
 }
 
+TEST_F(PlacementTest, OwnStepsGoToANodeThatHasAllTheirModelsReady) {
+  add("one", with_models("one", {"cut@1.0"}));
+  add("both", with_models("both", {"cut@1.0", "name@1.4"}, 9));
+  add("newer", with_models("newer", {"cut@1.0", "name@2.0"}, 5));
+  EXPECT_EQ(place_steps({"cut"}).value()->name, "one");
+  EXPECT_EQ(place_steps({"cut", "name"}).value()->name, "newer");
+  EXPECT_EQ(place_steps({"cut", "name@1.*"}).value()->name, "both");
+  EXPECT_EQ(note_.seen.size(), 2U) << "of those that know the models";
+  EXPECT_EQ(place_steps({"cut", "name@2.0"}).value()->name, "newer");
+  const auto none = place_steps({"cut", "name@>=3"});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::no_node);
+  EXPECT_NE(none.error().detail.find("both: model 'name@>=3' has no ready worker"), std::string::npos)
+      << none.error().detail;
+}
+
+TEST_F(PlacementTest, OwnStepsAreRefusedWithAReason) {
+  add("one", with_models("one", {"cut@1"}));
+  add("two", with_models("two", {"name@1"}));
+  EXPECT_EQ(place_steps({"cut"}, false).error().code, Errc::not_allowed);
+  EXPECT_EQ(place_steps({}).error().code, Errc::bad_input);
+  EXPECT_EQ(place_steps({"../cut"}).error().code, Errc::bad_name);
+  EXPECT_EQ(place_steps({"cut@>=1,2"}).error().code, Errc::bad_input);
+  const auto unknown = place_steps({"cutt"});
+  EXPECT_EQ(unknown.error().code, Errc::not_found);
+  EXPECT_NE(unknown.error().detail.find("did you mean 'cut'"), std::string::npos) << unknown.error().detail;
+  const auto apart = place_steps({"cut", "name"});
+  EXPECT_EQ(apart.error().code, Errc::no_node);
+  EXPECT_NE(apart.error().detail.find("no single node has all their models"), std::string::npos);
+}
+
 class BadBalancer : public plugin::Balancer {
  public:
   explicit BadBalancer(bool throws) : throws_(throws) {}
@@ -176,6 +226,29 @@ TEST_F(PlacementTest, OfManyNodesTheNoteKeepsTheChosenOne) {
   EXPECT_EQ(note_.left_out, 51 - PlacementNote::kNodes);
   EXPECT_EQ(note_.chosen, "free");
   EXPECT_TRUE(std::any_of(note_.seen.begin(), note_.seen.end(), [](const auto& one) { return one.node == "free"; }));
+}
+
+TEST(PlacementNote, KeepsCandidatesBeforeOthersAndTheChosenOneBeforeAll) {
+  PlacementNote note;
+  const auto seen = [](const std::string& name, const std::string& obstacle) {
+    NodeSeen node;
+    node.node = name;
+    node.obstacle = obstacle;
+    return node;
+  };
+  const auto candidates = [&] {
+    return std::count_if(note.seen.begin(), note.seen.end(), [](const auto& one) { return one.obstacle.empty(); });
+  };
+  for (std::size_t i = 0; i < PlacementNote::kNodes; ++i) note.see(seen("silent-" + std::to_string(i), "silent"));
+  for (int i = 0; i < 5; ++i) note.see(seen("ready-" + std::to_string(i), ""));
+  EXPECT_EQ(note.seen.size(), PlacementNote::kNodes);
+  EXPECT_EQ(candidates(), 5);
+  for (int i = 5; i < 40; ++i) note.see(seen("ready-" + std::to_string(i), ""));
+  EXPECT_EQ(candidates(), static_cast<std::ptrdiff_t>(PlacementNote::kNodes));
+  EXPECT_EQ(note.left_out, 40U);
+  note.choose(seen("ready-39", ""));
+  EXPECT_TRUE(std::any_of(note.seen.begin(), note.seen.end(), [](const auto& one) { return one.node == "ready-39"; }));
+  EXPECT_EQ(note.chosen, "ready-39");
 }
 
 TEST(PlacementBook, GivesEachPlacementANumberAndRemembersTheLast) {

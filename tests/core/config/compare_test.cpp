@@ -37,6 +37,7 @@ central_key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 balancer = "round_robin"
 spin_us = 7
 explain_requests = 12
+reattach_ms = 900
 [node.limits]
 max_upload_mb = 8
 max_pixels = 1000
@@ -45,6 +46,8 @@ output_arena_mb = 4
 max_connections = 5
 max_requests = 6
 max_requests_per_device = 3
+max_requests_per_tenant = 8
+max_tenant_mb = 9
 max_uploads_at_once = 9
 default_deadline_ms = 11
 idle_ms = 1000
@@ -138,6 +141,7 @@ const Edit kEdits[] = {
     {"gearbox.toml", "\"round_robin\"", "\"other\"", "node.balancer: round_robin -> other"},
     {"gearbox.toml", "spin_us = 7", "spin_us = 0", "node.spin_us: 7 -> 0"},
     {"gearbox.toml", "explain_requests = 12", "explain_requests = 0", "node.explain_requests: 12 -> 0"},
+    {"gearbox.toml", "reattach_ms = 900", "reattach_ms = 0", "node.reattach_ms: 900 -> 0"},
     {"gearbox.toml", "max_upload_mb = 8", "max_upload_mb = 9", "node.limits.max_upload_mb: 8 -> 9"},
     {"gearbox.toml", "max_pixels = 1000", "max_pixels = 1001", "node.limits.max_pixels: 1000 -> 1001"},
     {"gearbox.toml", "input_arena_mb = 32", "input_arena_mb = 33", "node.limits.input_arena_mb: 32 -> 33"},
@@ -145,6 +149,8 @@ const Edit kEdits[] = {
     {"gearbox.toml", "max_connections = 5", "max_connections = 4", "node.limits.max_connections: 5 -> 4"},
     {"gearbox.toml", "max_requests = 6", "max_requests = 7", "node.limits.max_requests: 6 -> 7"},
     {"gearbox.toml", "per_device = 3", "per_device = 4", "node.limits.max_requests_per_device: 3 -> 4"},
+    {"gearbox.toml", "per_tenant = 8", "per_tenant = 0", "node.limits.max_requests_per_tenant: 8 -> 0"},
+    {"gearbox.toml", "max_tenant_mb = 9", "max_tenant_mb = 10", "node.limits.max_tenant_mb: 9 -> 10"},
     {"gearbox.toml", "uploads_at_once = 9", "uploads_at_once = 8", "node.limits.max_uploads_at_once: 9 -> 8"},
     {"gearbox.toml", "deadline_ms = 11", "deadline_ms = 12", "node.limits.default_deadline_ms: 11 -> 12"},
     {"gearbox.toml", "idle_ms = 1000", "idle_ms = 1001", "node.limits.idle_ms: 1000 -> 1001"},
@@ -176,6 +182,10 @@ const Edit kEdits[] = {
     {"tasks/read-text.toml", "shape = [-1, -1, 3]", "shape = [-1, 8, 3]",
      "task.read-text.input.image: UINT8 [-1, -1, 3] -> UINT8 [-1, 8, 3]"},
     {"tasks/read-text.toml", "\"latest\"", "\"1\"", "task.read-text.step.one.version: latest -> 1"},
+    {"tasks/read-text.toml", "version = \"latest\"", "version = \"latest\"\ndeadline_share = 0.5",
+     "task.read-text.step.one.deadline_share: 0 -> 0.5"},
+    {"tasks/read-text.toml", "version = \"latest\"", "version = \"latest\"\nretry = 2",
+     "task.read-text.step.one.retry: 0 -> 2"},
     {"tasks/read-text.toml", "count = \"one.count\"", "count = \"two.text\"",
      "task.read-text.result.count: one.count -> two.text"},
 };
@@ -212,7 +222,7 @@ TEST_F(Compare, TheEditsAboveNameEveryKeyOfTheFiles) {
         "task.read-text.step.one.inputs.image", "task.read-text.step.two.model", "task.read-text.step.two.version",
         "task.read-text.step.two.for_each", "task.read-text.step.two.inputs.crop", "task.read-text.result.text",
         "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices",
-        "worker[read].memory_limit_mb"}) {
+        "worker[read].memory_limit_mb", "task.read-text.step.two.deadline_share", "task.read-text.step.two.retry"}) {
     EXPECT_EQ(left.erase(key), 1U) << key;
   }
   EXPECT_THAT(left, IsEmpty());

@@ -55,6 +55,8 @@ output_arena_mb = 4
 max_connections = 5
 max_requests = 6
 max_requests_per_device = 7
+max_requests_per_tenant = 70
+max_tenant_mb = 5
 max_uploads_at_once = 8
 default_deadline_ms = 9
 idle_ms = 1000
@@ -102,6 +104,8 @@ text = "x"
   EXPECT_EQ(config.node.limits.max_connections, 5U);
   EXPECT_EQ(config.node.limits.max_requests, 6U);
   EXPECT_EQ(config.node.limits.max_requests_per_device, 7U);
+  EXPECT_EQ(config.node.limits.max_requests_per_tenant, 70U);
+  EXPECT_EQ(config.node.limits.max_tenant_bytes, 5U << 20);
   EXPECT_EQ(config.node.limits.max_uploads_at_once, 8U);
   EXPECT_EQ(config.node.limits.default_deadline, milliseconds(9));
   EXPECT_EQ(config.node.limits.idle, milliseconds(1000));

@@ -44,9 +44,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadTask{"UnknownVersion", "version = \"2\"", "version = \"3\"",
                 "step[1].version: model 'read' has no version '3'"},
         BadTask{"UnknownSource", "request.image", "request.imag",
-                "neither an input of the task nor an output of an earlier step; did you mean 'request.image'?"},
-        BadTask{"SourceOfALaterStep", "request.image", "read.text", "'read.text' is neither"},
-        BadTask{"SourceOfItself", "detect.crops", "read.text", "'read.text' is neither"},
+                "neither an input of the task nor an output of a step; did you mean 'request.image'?"},
+        BadTask{"ACircleOfTwo", "request.image", "read.text",
+                "step[1].inputs.crop: the steps feed each other in a circle: detect -> read -> detect"},
+        BadTask{"SourceOfItself", "detect.crops", "read.text", "in a circle: read -> read"},
         BadTask{"NoSource", "\"request.image\"", "\"image\"", "'image' is no source"},
         BadTask{"ForEachOfASingleTensor", "crop = \"detect.crops\"", "crop = \"request.image\"",
                 "for_each needs a list"},
@@ -86,7 +87,8 @@ TEST_F(ConfigFolder, AStepWithForEachGivesLists) {
         "\"s\"\ndtype = \"FP32\"\n");
   write("models/say/model.py", "");
   const std::string step =
-      "[[step]]\nname = \"say\"\nmodel = \"say\"\nfor_each = \"t\"\n[step.inputs]\nt = \"read.text\"\n[result]\n";
+      "[[step]]\nname = \"say\"\nmodel = \"say\"\nfor_each = \"t\"\n[step.inputs]\nt = \"read.text\"\n[result]\nsaid = "
+      "\"say.s\"\n";
   write_changed("tasks/read-text.toml", kTask, "[result]\n", step);
   EXPECT_EQ(faults(), "");
   write_changed("tasks/read-text.toml", kTask, "[result]\n",

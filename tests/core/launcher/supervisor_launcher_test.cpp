@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
 #include <optional>
@@ -114,6 +115,36 @@ TEST(SupervisorLauncher, ASupervisorThatStopsHasAnswered) {
   ASSERT_FALSE(*got);
   EXPECT_EQ(got->error().code, Errc::shutting_down);
   EXPECT_EQ(desk.requests.size(), 1U);
+}
+
+TEST(SupervisorLauncher, ListsWorkersPageByPage) {
+  Desk desk;
+  desk.serve();
+  desk.answer = [](const json::object& request) -> Outcome<json::object> {
+    const bool first = request.at("after").as_int64() == 0;
+    json::array argv{"/bin/shim", "--slot"};
+    json::object worker{{"role", first ? "worker-1" : "worker-2"}, {"pid", first ? 71 : 72}, {"argv", argv}};
+    json::array workers;
+    workers.push_back(std::move(worker));
+    return json::object{{"workers", std::move(workers)}, {"more", first}};
+  };
+  std::optional<Outcome<std::vector<worker_pool::Launcher::Running>>> got;
+  desk.launcher.list(milliseconds(5000), [&](auto running) { got = std::move(running); });
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
+  ASSERT_TRUE(*got) << got->error().detail;
+  ASSERT_EQ(got->value().size(), 2U);
+  EXPECT_EQ(got->value()[1].pid, 72);
+  EXPECT_EQ(got->value()[1].role, "worker-2");
+  EXPECT_EQ(got->value()[1].argv.size(), 2U);
+  EXPECT_EQ(desk.requests[1].at("after").as_int64(), 71);
+}
+
+TEST(SupervisorLauncher, ListsNothingWithoutASupervisorAndSaysSoInTime) {
+  Desk desk;  // nobody listens
+  std::optional<Outcome<std::vector<worker_pool::Launcher::Running>>> got;
+  desk.launcher.list(milliseconds(200), [&](auto running) { got = std::move(running); });
+  ASSERT_TRUE(supervisor::run_until(desk.io, [&] { return got.has_value(); }));
+  EXPECT_FALSE(*got);
 }
 
 TEST(SupervisorLauncher, CancelAllAnswersWhatNoSupervisorEverAnswered) {

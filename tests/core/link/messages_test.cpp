@@ -44,6 +44,22 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(to_json(parse<Located>(to_json(located)).value()), to_json(located));
   EXPECT_EQ(parse<Locate>(to_json(Locate{"read-text"})).value().task, "read-text");
 
+  const Locate by_models{"", {"cut", "name@>=1,<2"}};
+  EXPECT_EQ(to_json(parse<Locate>(to_json(by_models)).value()), to_json(by_models));
+  EXPECT_EQ(parse<Locate>(to_json(by_models)).value().models, by_models.models);
+
+  Submit own = any_submit();
+  own.task.clear();
+  own.steps.resize(2);
+  own.steps[0] = {"a", "cut", "~1.2", {{"image", "request.image"}}, "", 0.3, 2};
+  own.steps[1] = {"b", "name", "", {{"crop", "a.crops"}, {"x", "request.x"}}, "crop", 0, 0};
+  own.result = {{"text", "b.text"}};
+  const Submit own_again = parse<Submit>(to_json(own)).value();
+  EXPECT_EQ(own_again.steps, own.steps);
+  EXPECT_EQ(own_again.result, own.result);
+  EXPECT_FALSE(parse<Submit>(R"({"steps":[{"deadline_share":"half"}]})"));
+  EXPECT_TRUE(parse<Submit>(R"({"steps":[{"deadline_share":1}]})"));
+
   const Submit submit = any_submit();
   const Submit again = parse<Submit>(to_json(submit)).value();
   EXPECT_EQ(to_json(again), to_json(submit));
@@ -71,6 +87,8 @@ TEST(Messages, EachComesBackAsItWas) {
   ticket.tasks = {"*"};
   ticket.expires_unix_ms = INT64_MAX;
   ticket.weight = 7;
+  ticket.own_steps = true;
+  EXPECT_TRUE(parse<Ticket>(to_json(ticket)).value().own_steps);
   EXPECT_EQ(to_json(parse<Ticket>(to_json(ticket)).value()), to_json(ticket));
 }
 
@@ -103,6 +121,32 @@ TEST(Messages, AMemberOfAnotherTypeIsNamedWithItsPath) {
   EXPECT_EQ(code_of(parse<ErrorMessage>(R"({"code":65536})")), Errc::bad_frame);
   EXPECT_EQ(code_of(parse<Hello>(R"({"key":"zz"})")), Errc::bad_frame);
   EXPECT_EQ(code_of(parse<NodeReport>(R"({"draining":1})")), Errc::bad_frame);
+}
+
+TEST(Messages, APartSaysWhatItHolds) {
+  PartMessage part;
+  part.tensors = {{"text", DType::bytes, {1}, 9}, {"score", DType::fp32, {2, 1}, 8}};
+  part.bytes = 17;
+  const auto read = parse<PartMessage>(to_json(part));
+  ASSERT_TRUE(read.has_value()) << read.error().detail;
+  EXPECT_EQ(read.value().bytes, 17U);
+  ASSERT_EQ(read.value().tensors.size(), 2U);
+  EXPECT_EQ(read.value().tensors[1].shape, (std::vector<std::int64_t>{2, 1}));
+  const auto unknown = parse<PartMessage>(R"({"tensors":[{"dtype":"UINT9"}]})");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_NE(unknown.error().detail.find("tensors[0].dtype"), std::string::npos) << unknown.error().detail;
+}
+
+TEST(Messages, OnlyWhoAsksForPartsOrGetsThemSpeaksOfThem) {
+  Submit submit;
+  EXPECT_EQ(to_json(submit).find("stream"), std::string::npos);
+  submit.stream = true;
+  EXPECT_TRUE(parse<Submit>(to_json(submit)).value().stream);
+  EXPECT_FALSE(parse<Submit>("{}").value().stream);
+  ResultMessage result;
+  EXPECT_EQ(to_json(result).find("parts"), std::string::npos);
+  result.parts = 7;
+  EXPECT_EQ(parse<ResultMessage>(to_json(result)).value().parts, 7U);
 }
 
 TEST(Messages, ListsHaveLimits) {

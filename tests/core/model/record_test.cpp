@@ -96,6 +96,26 @@ TEST_F(ModelFolder, TheProbesShapeHasOneForEachOpenDimension) {
   EXPECT_EQ(read.value().inputs[1].probe_shape, (std::vector<std::int64_t>{1}));
 }
 
+TEST_F(ModelFolder, TheNextBatchIsHandedOverAheadUnlessTheRecordSaysOtherwise) {
+  const std::string tensors = "[[input]]\nname = 'a'\ndtype = 'FP32'\n[[output]]\nname = 'o'\ndtype = 'FP32'\n";
+  const auto prefetch_of = [&](const std::string& keys) {
+    write("name = 'm'\nversion = '1'\n" + keys + tensors);
+    const auto read = read_record(temp_.path());
+    return read ? read.value().prefetch : 0;
+  };
+  EXPECT_EQ(prefetch_of(""), 2U);
+  EXPECT_EQ(prefetch_of("max_batch = 8\n"), 8U);
+  EXPECT_EQ(prefetch_of("max_batch = 8\nprefetch = 3\n"), 3U);
+  EXPECT_EQ(prefetch_of("max_batch = 1024\n"), 128U);
+}
+
+TEST_F(ModelFolder, ABatchMayNotWaitLongerThanACallMayRun) {
+  write(
+      "name = 'm'\nversion = '1'\nmax_batch = 2\nmax_delay_ms = 500\ncall_timeout_ms = 500\n"
+      "[[input]]\nname = 'a'\ndtype = 'FP32'\n[[output]]\nname = 'o'\ndtype = 'FP32'\n");
+  EXPECT_THAT(fault(), HasSubstr("max_delay_ms: 500 is not below call_timeout_ms, 500"));
+}
+
 TEST_F(ModelFolder, TheDigestChangesWithTheRecordAndWithTheModelsCode) {
   write(kGood);
   const std::string first = read_record(temp_.path()).value().digest;

@@ -209,11 +209,13 @@ class NodeFixture : public ::testing::Test {
     devices_.push_back(device);
     return device;
   }
-  DevicePtr log_in() {
+  /// `keep`: it says that it comes back after an orderly end.
+  DevicePtr log_in(bool keep = false) {
     const DevicePtr device = connect();
     asio::co_spawn(io_, listen(device), asio::detached);
     wire::Hello hello;
     hello.role = "local";
+    hello.keep = keep;
     send(device, wire::FrameType::hello, {}, wire::to_json(hello));
     EXPECT_EQ(next(device).header.type, wire::FrameType::hello_ok);
     return device;

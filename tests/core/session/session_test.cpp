@@ -97,6 +97,23 @@ TEST_F(Session, ForgetsAnAcknowledgedAnswer) {
   ASSERT_TRUE(until([&] { return pool_->memory().input_used == 0 && pool_->memory().output_used == 0; }));
 }
 
+TEST_F(Session, AFailureThatIsSaidAgainIsFinal) {
+  start({"hang"});
+  const DevicePtr device = log_in();
+  const Bytes bytes = some_bytes(10);
+  const auto told = [&] {
+    const wire::Frame frame = next_final(device);
+    EXPECT_EQ(error_of(frame).code, Errc::shutting_down);
+    return wire::parse<wire::ErrorMessage>(frame.json).value().retry_after_ms;
+  };
+  send(device, FrameType::submit, id_of(1), submit_of("hang", bytes), bytes, 0, wire::kInlinePayload);
+  ASSERT_TRUE(until([&] { return requests_->counters().accepted == 1; }));
+  requests_->end_all(Error{Errc::shutting_down, "the node stops"});
+  EXPECT_GT(told(), 0U) << "as another request";
+  send(device, FrameType::submit, id_of(1), submit_of("hang", bytes), bytes, 0, wire::kInlinePayload);
+  EXPECT_EQ(told(), 0U) << "this one is not run again";
+}
+
 TEST_F(Session, KeepsAnAnswerForADeviceThatWentAwayOutsideTheArenas) {
   start({"echo"});
   const DevicePtr device = log_in();

@@ -47,7 +47,7 @@ TEST_F(Upload, InChunksComesBackWholeInSeveralFrames) {
 TEST_F(Upload, GoesOnWhereACutConnectionLeftIt) {
   start({"echo"});
   const Bytes bytes = some_bytes(400'000);
-  const DevicePtr first = log_in();
+  const DevicePtr first = log_in(true);
   ASSERT_EQ(announce(first, submit_of("echo", bytes), id_of(1)), 0U);
   chunk(first, id_of(1), bytes, 0, 150'000);
   ASSERT_TRUE(until([&] { return requests_->counters().wire_bytes == 150'000; }));

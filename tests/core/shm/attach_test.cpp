@@ -22,6 +22,17 @@ TEST(Attach, EveryMessageComesBackAsItWas) {
   EXPECT_EQ(std::get<WorkerHello>(hello_again).pid, 42);
   EXPECT_EQ(std::get<WorkerHello>(hello_again).slot, 7U);
   EXPECT_EQ(std::get<WorkerHello>(hello_again).layout_version, kLayoutVersion);
+  hello.folder = "/models/" + std::string(3000, 'd');
+  hello.origin = "0123456789abcdef";
+  hello.attached = 3;
+  hello.unfinished = {{1ULL << 40, 2}, {5, 0}};
+  const auto full = std::get<WorkerHello>(attach_body_from(to_json(hello)).value());
+  EXPECT_EQ(full.folder, hello.folder);
+  EXPECT_EQ(full.origin, hello.origin);
+  EXPECT_EQ(full.attached, 3U);
+  ASSERT_EQ(full.unfinished.size(), 2U);
+  EXPECT_EQ(full.unfinished[0].request, 1ULL << 40);
+  EXPECT_EQ(full.unfinished[0].attempt, 2U);
   Accept accept{kLayoutVersion, 64, 1ULL << 40, ArenaId{3}, 5, 20};
   const auto accept_again = attach_body_from(to_json(accept)).value();
   EXPECT_EQ(std::get<Accept>(accept_again).input_bytes, 1ULL << 40);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -45,6 +46,30 @@ Bytes with_entry(const std::function<void(TensorEntry&)>& change) {
   return bytes;
 }
 }  // namespace
+
+TEST(CallBlock, CreditIsTheNodesWordAndDisturbsNothingElse) {
+  const PlacedTensor tensor = picture();
+  alignas(64) std::array<std::byte, 1024> room{};
+  ASSERT_TRUE(write_block(room, {&tensor, 1}, 0, ""));
+  EXPECT_EQ(credit_of(room), 0U);
+  give_credit(room, 7);
+  mark_cancelled(room);
+  give_credit(room, 0xFFFFFFFF);
+  EXPECT_EQ(credit_of(room), 0xFFFFFFFFU);
+  EXPECT_TRUE(is_cancelled(room));
+  EXPECT_TRUE(read_block(room));
+  EXPECT_EQ(credit_of(ByteView(room).first(8)), 0U) << "a block that is none";
+}
+
+TEST(CallBlock, RoomsOfPartsLieBesideEachOtherBehindTheLastBlock) {
+  const PartRooms rooms = part_rooms(3, 1000);
+  EXPECT_EQ(rooms.offset_of(0), kAnswerBlockBytes);
+  EXPECT_EQ(rooms.offset_of(1), kAnswerBlockBytes + grant_for(1000));
+  EXPECT_EQ(rooms.offset_of(2) + grant_for(1000), rooms.grant_bytes());
+  EXPECT_EQ(rooms.offset_of(3), rooms.offset_of(0));
+  EXPECT_EQ(rooms.offset_of(0xFFFFFFFF), rooms.offset_of(0xFFFFFFFF % 3));
+  EXPECT_EQ(rooms.offset_of(1) % kTensorAlign, 0U);
+}
 
 TEST(CallBlock, ComesBackAsItWasWritten) {
   const PlacedTensor tensor = picture();

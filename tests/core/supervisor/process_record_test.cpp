@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/supervisor/scratch.hpp"
@@ -59,6 +61,21 @@ TEST(ProcessRecord, RefusesDamagedFiles) {
     Scratch::write(scratch.path("r.json"), text, false);
     EXPECT_FALSE(read_record(scratch.path("r.json"))) << text;
   }
+}
+
+TEST(ProcessRecord, TellsAProcessThatWasJustKilledFromOneThatRuns) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::execl("/bin/sleep", "sleep", "300", nullptr);
+    ::_exit(1);
+  }
+  EXPECT_FALSE(ends_soon(pid));
+  ::kill(pid, SIGKILL);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(ends_soon(pid));  // not reaped yet
+  ::waitpid(pid, nullptr, 0);
+  EXPECT_TRUE(ends_soon(pid));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "gearbox/shm/ring.hpp"
 #include "pool_fixture.hpp"
 
 #include <poll.h>
@@ -6,6 +7,7 @@
 #include <fstream>
 
 #include "gearbox/shm/attach.hpp"
+#include "gearbox/shm/ring.hpp"
 
 namespace gearbox::worker_pool {
 
@@ -216,7 +218,7 @@ TEST_P(LyingWorker, IsEndedAndTheNodeLives) {
   launcher_->set_more({});
   if (std::string_view(GetParam()) == "tail") {
     // The lie stands where the node looks only when it believes the ring is full: hand over until it looks.
-    while (first() == liar && pool_->workers()[0].calls < 200) {
+    while (first() == liar && pool_->workers()[0].calls < 2 * shm::kRingCapacity) {
       const auto call = pool_->call(liar, spec_with(64), hear);
       const std::size_t target = pool_->workers()[0].calls;
       ASSERT_TRUE(until([&] { return heard.size() >= target || first() != liar || !call; }));

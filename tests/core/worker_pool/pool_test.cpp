@@ -1,3 +1,4 @@
+#include "gearbox/shm/ring.hpp"
 #include "pool_fixture.hpp"
 
 #include <algorithm>
@@ -32,6 +33,28 @@ TEST_F(PoolFixture, HandsTheOutputOfOneWorkerToAnotherWithoutACopy) {
   const CallAnswer two = answer_to(workers[1].id, next);
   ASSERT_TRUE(two.outputs.has_value()) << describe(two.outputs.error());
   EXPECT_EQ(std::memcmp(two.outputs.value()[0].bytes().data(), one.outputs.value()[0].bytes().data(), 500), 0);
+}
+
+TEST_F(PoolFixture, AWorkerHoldsABatchAndWhatIsAhead) {
+  record().max_batch = 4;
+  record().prefetch = 6;
+  ASSERT_TRUE(create(1));
+  ASSERT_TRUE(all_ready(1));
+  EXPECT_EQ(pool_->workers()[0].capacity, 10U);
+  EXPECT_EQ(pool_->workers()[0].max_batch, 4U);
+  const CallAnswer answer = answer_to(first(), spec_with(64));
+  ASSERT_TRUE(answer.outputs) << answer.outputs.error().detail;
+  EXPECT_EQ(answer.batch, 1U);
+  EXPECT_EQ(pool_->workers()[0].mean_batch, 1.0);
+  stop();
+}
+
+TEST_F(PoolFixture, AWorkerHoldsNoMoreThanItsRingHasRoomFor) {
+  record().max_batch = 1000;
+  record().prefetch = 128;
+  ASSERT_TRUE(create(1));
+  EXPECT_EQ(pool_->workers()[0].capacity, shm::kMostCalls);
+  stop();
 }
 
 TEST_F(PoolFixture, TakesManyCallsAheadAndRefusesMoreThanTheWorkersCapacity) {
@@ -137,8 +160,13 @@ TEST_F(PoolFixture, GivesEachWorkerItsCommandLineAndThreads) {
                                              "--slot",
                                              "1",
                                              "--threads",
-                                             "3"};
-  EXPECT_EQ(order.argv, expected);
+                                             "3",
+                                             "--origin"};
+  ASSERT_EQ(order.argv.size(), expected.size() + 3);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), order.argv.begin()));
+  EXPECT_EQ(order.argv[expected.size()].size(), 16U);  // a number of this node's life
+  EXPECT_EQ(order.argv[expected.size() + 1], "--reattach-ms");
+  EXPECT_EQ(order.argv[expected.size() + 2], "5000");
   EXPECT_EQ(order.role, "worker-1");
   EXPECT_NE(std::find(order.env.begin(), order.env.end(), "OMP_NUM_THREADS=3"), order.env.end());
 }

@@ -38,6 +38,48 @@ TEST_F(Resolve, LatestIsTheNewestThatIsReady) {
   EXPECT_EQ(service_of(config_, "1.10"), Service::coming);
 }
 
+TEST_F(Resolve, ARangeIsTheNewestInsideThatIsReady) {
+  for (const char* version : {"0.9", "1.2", "1.10", "2.0"}) add_model("echo", version);
+  habits_["echo@1.10"] = "never_attach";
+  want("echo", 1);
+  begin();
+  EXPECT_EQ(version_of(config_, ">=1,<2"), "1.10") << "nobody is ready: the newest inside that may become it";
+  EXPECT_EQ(service_of(config_, ">=1,<2"), Service::coming);
+  for (const char* version : {"0.9", "1.2", "2.0"}) ASSERT_TRUE(becomes(version, "ready"));
+  EXPECT_EQ(version_of(config_, ">=1,<2"), "1.2") << "2.0 is ready, and outside";
+  EXPECT_EQ(service_of(config_, ">=1,<2"), Service::ready);
+  EXPECT_EQ(version_of(config_, "~1.10"), "1.10");
+  EXPECT_EQ(service_of(config_, "~1.10"), Service::coming);
+  EXPECT_EQ(version_of(config_, ">=3"), "nothing");
+  EXPECT_EQ(service_of(config_, ">=3"), Service::none);
+}
+
+TEST_F(Resolve, ANewVersionIsUsedWhenTheRangeAdmitsItAndItFits) {
+  const auto declare = [](model::Record& record, wire::DType takes) {
+    record.inputs = {decl("x", takes)};
+    record.outputs = {decl("y", wire::DType::fp32)};
+  };
+  declare(add_model("echo", "1.0"), wire::DType::uint8);
+  want("echo", 1);
+  begin();
+  ASSERT_TRUE(becomes("1.0", "ready"));
+  const config::Snapshot before = snapshot();
+  declare(add_model("echo", "1.1"), wire::DType::uint8);
+  declare(add_model("echo", "2.0"), wire::DType::uint8);
+  reload();
+  ASSERT_TRUE(becomes("1.1", "ready"));
+  ASSERT_TRUE(becomes("2.0", "ready"));
+  EXPECT_EQ(version_of(config_, "1.*"), "1.1");
+  EXPECT_EQ(version_of(config_, "latest"), "2.0");
+  EXPECT_EQ(version_of(*before, "1.*"), "1.0") << "a request keeps what its snapshot knows";
+  // Of those that the range admits, one that takes something else than the newest inside is never chosen.
+  declare(config_.models[1], wire::DType::fp32);
+  config_.models[1].digest = "other";
+  EXPECT_EQ(config_.models[1].version, "1.1");
+  EXPECT_EQ(version_of(config_, "1.*"), "1.1/other");
+  EXPECT_EQ(service_of(config_, "1.*"), Service::none) << "1.0 and the old 1.1 do not take what this 1.1 does";
+}
+
 TEST_F(Resolve, AVersionThatNoWorkerIsConfiguredForIsNotWaitedFor) {
   add_model("echo", "1");
   add_model("echo", "2");

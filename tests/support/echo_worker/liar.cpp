@@ -89,7 +89,47 @@ Descriptor honest(Liar& liar, const Descriptor& call) {
   return answer;
 }
 
+/// An honest part number `number`, in the room of part `room`.
+Descriptor part_of(Liar& liar, const Descriptor& call, std::uint32_t number, std::uint32_t room) {
+  const PartRooms rooms{call.rooms, (call.grant_bytes - kAnswerBlockBytes) / call.rooms};
+  Descriptor lent = call;
+  lent.grant_offset += rooms.offset_of(room);
+  lent.grant_bytes = rooms.room_bytes;
+  Descriptor part = honest(liar, lent);
+  part.kind = CallKind::part;
+  part.part = number;
+  return part;
+}
+
+/// False: `how` is no lie about parts.
+bool lie_in_parts(Liar& liar, const Descriptor& call, std::string_view how) {
+  if (how == "part_of_nothing") {
+    Descriptor part = honest(liar, call);
+    part.kind = CallKind::part;
+    liar.give(part);
+  } else if (how == "part_number") {
+    liar.give(part_of(liar, call, 0, 0));
+    liar.give(part_of(liar, call, 2, 1));
+  } else if (how == "part_again") {
+    liar.give(part_of(liar, call, 0, 0));
+    liar.give(part_of(liar, call, 0, 0));
+  } else if (how == "part_room") {
+    liar.give(part_of(liar, call, 0, 1));
+  } else if (how == "part_flood") {
+    for (std::uint32_t i = 0; i <= call.rooms; ++i) liar.give(part_of(liar, call, i, i));
+  } else if (how == "part_end") {
+    liar.give(part_of(liar, call, 0, 0));
+    Descriptor end = honest(liar, call);
+    end.part = 2;
+    liar.give(end);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void lie_once(Liar& liar, const Descriptor& call, std::string_view how) {
+  if (lie_in_parts(liar, call, how)) return;
   Descriptor answer = honest(liar, call);
   std::byte* block = liar.output.data() + call.grant_offset;
   auto* header = reinterpret_cast<BlockHeader*>(block);

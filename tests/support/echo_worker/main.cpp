@@ -3,22 +3,32 @@
 //   --name NAME --version VERSION   what it says it loaded (default echo 1)
 //   --do WHAT     echo (default): outputs are copies of the inputs · small: reads every byte, answers 8 · fail: each
 //   call fails
+//                 flaky: as echo, but of three calls with the same first byte the first two fail
+//                 pace: as echo, after as many milliseconds of work as the first byte of its input says; 255: it waits
+//                 at the gate first; 254: it waits there when it has answered (see gate.hpp)
+//                 pairs: as pace, and says of each call that the model got it together with another one
 //                 split: each byte of the first input becomes one tensor of the list 'parts'
+//                 stream: answers in parts (see streamer.hpp)
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
 //                 exits at once never_attach · lie:HOW (see liar.hpp) · mute: works, but gives no sign of life · deaf:
 //                 the other way round, after its first answer · grow: each call takes 24 MiB for good · swell: a call
 //                 takes memory and does not end
+//   --digest HEX  of the record it says it loaded
+//   --stay MS     dials again for so long when its node has gone (default 0: it ends)
 //   --seed N      for lie:random
 //   --pin CPU     runs there only
+#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +36,8 @@
 #include "gearbox/shm/attach.hpp"
 #include "gearbox/shm/endpoint.hpp"
 #include "liar.hpp"
+#include "streamer.hpp"
+#include "support/gate.hpp"
 
 namespace {
 using namespace gearbox;
@@ -48,21 +60,46 @@ void take_memory(std::size_t bytes) {
   kept.emplace_back(bytes, 'x');
 }
 
-void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& what) {
+/// Until the test lets go of the other end.
+void wait_at_gate(const std::string& folder) {
+  const int gate = ::open((folder + "/gate").c_str(), O_RDONLY | O_CLOEXEC);
+  char word = 0;
+  while (gate >= 0 && ::read(gate, &word, 1) > 0) {
+  }
+  ::close(gate);
+}
+
+void work_for(milliseconds time) {
+  const Instant end = Clock::now() + time;
+  while (Clock::now() < end) {
+  }
+}
+
+void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& what, const std::string& folder) {
   const Instant began = call.taken;
   std::vector<shm::OutputTensor> outputs;
   std::uint64_t sum = 0;
+  unsigned char pace = 0;
   if (call.descriptor.kind == shm::CallKind::infer) {
     if (what == "hang") {
       for (;;) ::pause();
     }
     if (what == "die") ::raise(SIGKILL);
+    if (what == "pairs") call.batch = 2;
+    if ((what == "pace" || what == "pairs") && !call.inputs.empty() && !call.inputs.front().bytes.empty()) {
+      pace = std::to_integer<unsigned char>(call.inputs.front().bytes.front());
+      if (pace == test_support::kHeld) wait_at_gate(folder);
+      if (pace < test_support::kAnswered) work_for(milliseconds(pace));
+    }
     if (what == "grow" || what == "swell") take_memory(24U << 20);
     if (what == "swell") {
       for (;;) ::pause();
     }
     if (what == "fail")
       return endpoint.fail(call, Error{Errc::model_failed, "ValueError: as it was told"}, Clock::now() - began);
+    static std::map<std::byte, unsigned> seen;
+    if (what == "flaky" && seen[call.inputs.front().bytes.front()]++ % 3 != 2)
+      return endpoint.fail(call, Error{Errc::model_failed, "ValueError: not this time"}, Clock::now() - began);
     if (what == "small") {
       for (const shm::InputTensor& input : call.inputs) sum += read_once(input.bytes);
       outputs.push_back({{"sum", wire::DType::uint64, {1}, 8}, 0, std::as_bytes(std::span(&sum, 1))});
@@ -77,6 +114,18 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
   }
   auto sent = endpoint.answer(call, outputs, Clock::now() - began);
   if (!sent) endpoint.fail(call, sent.error(), Clock::now() - began);
+  if (pace == test_support::kAnswered) wait_at_gate(folder);
+}
+
+/// Again and again for `stay`, as worker_shim does.
+Outcome<std::unique_ptr<shm::WorkerEndpoint>> attach(const std::string& node, const shm::WorkerHello& hello,
+                                                     milliseconds stay) {
+  const Instant until = Clock::now() + stay;
+  for (;;) {
+    auto attached = shm::WorkerEndpoint::attach(node, hello);
+    if (attached || attached.error().code == Errc::not_allowed || Clock::now() >= until) return attached;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
 }
 }  // namespace
 
@@ -97,6 +146,13 @@ int main(int argc, char** argv) {
   hello.shim = "echo_worker";
   hello.pid = ::getpid();
   hello.slot = static_cast<std::uint32_t>(std::atoi(options["--slot"].c_str()));
+  hello.digest = options["--digest"];
+  hello.folder = options["--model"];
+  hello.env = options["--env"];
+  hello.python = options["--python"];
+  hello.devices = options["--devices"];
+  hello.threads = static_cast<std::uint32_t>(std::atoi(options["--threads"].c_str()));
+  hello.origin = options["--origin"];
   if (what == "exit") return 3;
   if (what == "never_attach") {
     for (;;) ::pause();
@@ -109,22 +165,32 @@ int main(int argc, char** argv) {
     return echo::lie(options["--node"], hello, what.substr(4),
                      static_cast<unsigned>(std::atoi(options["--seed"].c_str())));
   }
-  auto attached = shm::WorkerEndpoint::attach(options["--node"], hello);
-  if (!attached) {
-    std::fprintf(stderr, "echo_worker: %s\n", describe(attached.error()).c_str());
-    return 1;
-  }
-  shm::WorkerEndpoint& endpoint = *attached.value();
-  if (what != "mute") {
-    std::thread([&endpoint] {
-      for (;; std::this_thread::sleep_for(shm::WorkerEndpoint::kBeatEvery)) endpoint.beat();
-    }).detach();
-  }
-  for (;;) {
-    auto calls = endpoint.next(8, milliseconds(60000));
-    // Not main()'s end: the other thread uses the endpoint.
-    if (!calls) ::_exit(calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1);
-    for (shm::Call& call : calls.value()) serve(endpoint, call, what);
-    while (what == "deaf" && !calls.value().empty()) ::pause();
+  const milliseconds stay(std::atoi(options["--stay"].c_str()));
+  for (;; ++hello.attached) {
+    auto attached = attach(options["--node"], hello, stay);
+    if (!attached) {
+      std::fprintf(stderr, "echo_worker: %s\n", describe(attached.error()).c_str());
+      ::_exit(1);
+    }
+    shm::WorkerEndpoint& endpoint = *attached.value();
+    std::atomic<bool> over{false};
+    std::thread beats([&endpoint, &over, mute = what == "mute"] {
+      for (; !over; std::this_thread::sleep_for(shm::WorkerEndpoint::kBeatEvery)) {
+        if (!mute) endpoint.beat();
+      }
+    });
+    if (what == "stream") ::_exit(echo::stream(endpoint));
+    for (;;) {
+      auto calls = endpoint.next(8, milliseconds(60000));
+      if (!calls && (calls.error().code != Errc::closed || stay.count() == 0)) {
+        // Not main()'s end: the other thread uses the endpoint.
+        ::_exit(calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1);
+      }
+      if (!calls) break;
+      for (shm::Call& call : calls.value()) serve(endpoint, call, what, options["--model"]);
+      while (what == "deaf" && !calls.value().empty()) ::pause();
+    }
+    over = true;
+    beats.join();
   }
 }

@@ -50,8 +50,9 @@ asio::awaitable<bool> Load::wait_turn(Instant* turn, microseconds every) {
 asio::awaitable<Outcome<std::shared_ptr<client::NodeConnection>>> Load::connect(std::size_t device) {
   const client::Identity* const identity = &identities_[device];
   milliseconds retry_after{0};
+  wire::Locate question{.task = "echo"};
   Outcome<wire::Located> located =
-      co_await client::locate(setup_.dialler, setup_.central, identity, std::string("echo"), kWithin, &retry_after);
+      co_await client::locate(setup_.dialler, setup_.central, identity, std::move(question), kWithin, &retry_after);
   if (!located) co_return std::move(located).error();
   std::array<std::byte, 32> node_key{};
   Outcome<void> key = from_hex(located.value().node_key, node_key);

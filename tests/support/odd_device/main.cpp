@@ -86,8 +86,9 @@ asio::awaitable<void> keep_alive(Stream stream, milliseconds every, std::size_t*
 asio::awaitable<Outcome<void>> hold_as(Scene* scene, CentralAddress central, std::string task, std::size_t each,
                                        TaskGroup* tasks, std::vector<Stream>* streams, std::size_t* lost) {
   milliseconds retry_after{0};
+  wire::Locate question{.task = std::move(task)};
   Outcome<wire::Located> located =
-      co_await locate(scene->dialler, std::move(central), &scene->identity, std::move(task), kWithin, &retry_after);
+      co_await locate(scene->dialler, std::move(central), &scene->identity, std::move(question), kWithin, &retry_after);
   if (!located) co_return std::move(located).error();
   scene->located = std::move(located).value();
   Outcome<void> key = from_hex(scene->located.node_key, scene->node_key);
@@ -170,8 +171,9 @@ asio::awaitable<void> upload(const Scene* scene, std::string task, Bytes file, s
 
 asio::awaitable<void> ticket(const Scene* scene, CentralAddress central, std::string task, int* code) {
   milliseconds retry_after{0};
+  wire::Locate question{.task = std::move(task)};
   Outcome<wire::Located> located =
-      co_await locate(scene->dialler, std::move(central), &scene->identity, std::move(task), kWithin, &retry_after);
+      co_await locate(scene->dialler, std::move(central), &scene->identity, std::move(question), kWithin, &retry_after);
   if (!located) {
     print(located.error());
     *code = 1;

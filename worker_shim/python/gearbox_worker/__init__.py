@@ -3,6 +3,8 @@
     class Model:
         def load(self, record, device): ...           # once
         def infer(self, batch): ...                   # a list of {input name: array} -> a list of {output name: array}
+        def stream(self, request): ...                # with stream = true in model.toml, in place of infer(): one
+                                                      # {input name: array}; yields {output name: array} for each part
         def example(self): ...                        # optional: one item for the readiness probe
         def close(self): ...                          # optional: called once when the worker ends, within two seconds
 """

@@ -31,7 +31,7 @@ def load(record, file, class_name, device):
     if not hasattr(module, class_name):
         raise AttributeError(f"{file} has no class {class_name}")
     model = getattr(module, class_name)()
-    for name in ("load", "infer"):
+    for name in ("load", "stream" if record.get("stream") else "infer"):
         if not callable(getattr(model, name, None)):
             raise AttributeError(f"class {class_name} has no method {name}()")
     model.load(gearbox_worker.Record(**record), device)

@@ -16,19 +16,20 @@ struct StopPoint {
 };
 
 inline constexpr std::array kStopPoints = {
-    StopPoint{"central.located", "central"},     // placement decided, answer not yet sent
-    StopPoint{"node.upload.announced", "node"},  // slab reserved, offset not yet told
-    StopPoint{"node.upload.verified", "node"},   // all bytes there and whole, not yet acknowledged
-    StopPoint{"node.request.accepted", "node"},  // acknowledged, first step not yet dispatched
-    StopPoint{"node.step.dispatched", "node"},   // descriptor published to a worker
-    StopPoint{"node.result.ready", "node"},      // last step done, result neither stored nor sent
-    StopPoint{"node.result.sent", "node"},       // result written to the device
-    StopPoint{"worker.loaded", "worker"},        // model loaded, not yet attached
-    StopPoint{"worker.call.taken", "worker"},    // descriptor read, Python not yet called
-    StopPoint{"worker.call.done", "worker"},     // Python returned, answer not yet published
-    StopPoint{"supervisor.child.started", "supervisor"},
-    StopPoint{"client.located", "client"},   // ticket in hand, node not yet dialled
-    StopPoint{"client.uploaded", "client"},  // all bytes sent, no answer yet
+    StopPoint{"central.located", "central"},              // placement decided, answer not yet sent
+    StopPoint{"node.upload.announced", "node"},           // slab reserved, offset not yet told
+    StopPoint{"node.upload.verified", "node"},            // all bytes there and whole, not yet acknowledged
+    StopPoint{"node.request.accepted", "node"},           // acknowledged, first step not yet dispatched
+    StopPoint{"node.step.dispatched", "node"},            // descriptor published to a worker
+    StopPoint{"node.result.ready", "node"},               // last step done, result neither stored nor sent
+    StopPoint{"node.result.sent", "node"},                // result written to the device
+    StopPoint{"worker.loaded", "worker"},                 // model loaded, not yet attached
+    StopPoint{"worker.call.taken", "worker"},             // descriptor read, Python not yet called
+    StopPoint{"worker.call.done", "worker"},              // Python returned, answer not yet published
+    StopPoint{"supervisor.child.forked", "supervisor"},   // not recorded, its program does not run yet
+    StopPoint{"supervisor.child.started", "supervisor"},  // recorded, nobody has been told its pid
+    StopPoint{"client.located", "client"},                // ticket in hand, node not yet dialled
+    StopPoint{"client.uploaded", "client"},               // all bytes sent, no answer yet
 };
 
 #if defined(GEARBOX_STOP_POINTS) && GEARBOX_STOP_POINTS

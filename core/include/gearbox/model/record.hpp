@@ -33,14 +33,20 @@ struct Record {
   std::vector<TensorDecl> inputs, outputs;
   std::uint32_t max_batch = 1;
   std::uint32_t max_delay_ms = 0;
-  std::uint32_t prefetch = 2;                // calls handed to a worker ahead of time
+  std::uint32_t prefetch = 2;                // calls handed to a worker ahead of time, beyond the batch that runs
   std::uint32_t threads = 1;                 // OMP_NUM_THREADS and the like, set before Python starts
   std::uint64_t memory_mb = 0;               // estimate, for placement; 0 = unknown
-  std::uint64_t max_output_bytes = 1 << 20;  // grant for one call (max_output_kb in the file)
+  std::uint64_t max_output_bytes = 1 << 20;  // grant for one call, or one part (max_output_kb in the file)
+  bool stream = false;                       // answers come in parts, from stream() instead of infer()
+  std::uint32_t streams = 4;                 // generators that are open at once in a worker
   std::uint32_t load_timeout_ms = 120000;
   std::uint32_t call_timeout_ms = 60000;  // a call that runs longer makes the worker suspect
+  bool cancel_by_restart = false;  // a running call that nobody waits for any more ends with its worker's process
   std::filesystem::path folder;
   std::string digest;  // XXH3-128 over model.toml and the model file, hex
+
+  /// Calls that a worker is handed, unanswered: a batch that runs, and those ahead of time.
+  std::uint32_t calls_at_once() const { return max_batch + prefetch; }
 };
 
 /// Reads `folder`/model.toml. Errors: bad_config with file, line and key (see toml/document.hpp).

@@ -22,7 +22,7 @@ struct CandidateView {  // copied for one call; nothing in it points anywhere
   CandidateId id;
   std::uint32_t queued;  // requests waiting for it, running ones excluded
   std::uint32_t running;
-  std::uint32_t capacity;              // requests it can run at once: 1 for a worker, ready workers for a node
+  std::uint32_t capacity;              // requests it can run at once: a worker's max_batch; ready workers for a node
   std::chrono::microseconds step_p95;  // over the last 10 s; zero while there is no sample
 };
 

@@ -1,15 +1,20 @@
 // attach.hpp: what node and worker say to each other on the workers socket (SOCK_SEQPACKET): one JSON object per
 // message, descriptors beside it. The data path does not use it.
 //
-//   worker → node   {"hello": {...}}      first message: who this is
+//   worker → node   {"hello": {...}}      first message: who this is, what it holds, and which life of a node started
+//   it
 //                   {"failed": {...}}     first and only message: it could not start, and why
 //   node → worker   {"accept": {...}}     with five descriptors: ring, doorbell of the worker, doorbell of the node,
-//   input
-//                                         arena (read-only), the worker's own output arena
+//                                         input arena (read-only), the worker's own output arena
 //                   {"arena": {...}}      with one descriptor: another worker's output arena (read-only)
 //                   {"gone": {...}}       an arena shown before: no call names it any more, unmap it
 //                   {"spin": {...}}       another spin_us from now on
 //                   {"exit": "reason"}    end; do not come back
+//
+// A worker whose node closed the socket without a word keeps its model, drops all that the five descriptors brought,
+// and says hello anew, for as long as it was started with (--reattach-ms). A socket that is closed before an answer
+// came means "later": it dials again. The next node makes a new ring, other arenas and other call numbers: what a
+// worker still writes into those of the last node reaches nobody.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +37,8 @@ inline constexpr std::size_t kMaxAttachFds = 5;
 struct WorkerFailed {
   std::uint32_t slot = 0;
   int pid = 0;
-  std::string text;  // one line for people
+  std::string text;      // one line for people
+  std::string origin{};  // as in its hello
 };
 
 struct Accept {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,10 +13,17 @@
 #include "gearbox/base/bytes.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "gearbox/shm/call_block.hpp"
 #include "gearbox/shm/layout.hpp"
 #include "gearbox/wire/tensor.hpp"
 
 namespace gearbox::shm {
+
+/// A call as its node numbered it.
+struct CallKey {
+  std::uint64_t request = 0;
+  std::uint32_t attempt = 0;
+};
 
 /// What a worker says of itself when it attaches; sent as JSON over the SOCK_SEQPACKET socket, together with nothing.
 struct WorkerHello {
@@ -24,7 +32,17 @@ struct WorkerHello {
   std::uint32_t layout_version = kLayoutVersion;
   int pid = 0;
   std::uint32_t slot = 0;  // given by whoever started it (--slot); 0: none
+  // What it was started with. A node that did not start it takes it only where all of this is wanted.
+  std::string folder{}, env{}, python{}, devices{};
+  std::string visible{};       // CUDA_VISIBLE_DEVICES as it found it
+  std::uint32_t threads = 0;   // what the numeric libraries were told
+  std::string origin{};        // the life of a node that had it started (--origin)
+  std::uint32_t attached = 0;  // how many nodes it has served before this one
+  /// Calls of its last node that nobody can be answered any more. For people: the next node gave them other numbers,
+  /// and takes no answer to a call that it did not hand out.
+  std::vector<CallKey> unfinished{};
 };
+inline constexpr std::size_t kMaxUnfinished = 64;  // told of in a hello
 
 /// One input tensor: a read-only view into mapped memory, valid until the call is answered.
 struct InputTensor {
@@ -36,10 +54,14 @@ struct InputTensor {
 struct Call {
   Descriptor descriptor{};
   Instant taken{};
+  Instant handed{};                 // by the node, as it says; taken when it does not say
   std::vector<InputTensor> inputs;  // checked against the mappings
   ByteView block;                   // the call block, for is_cancelled(); empty: it has none
   ByteSpan grant;                   // where the answer's block and bytes go
   std::size_t reserved = 0;         // bytes of the grant that are taken, the block's room included
+  PartRooms rooms;                  // of a streaming call; rooms.rooms is 0 otherwise
+  std::uint32_t parts = 0;          // of a streaming call: published so far
+  std::uint32_t batch = 1;          // calls that the model got together, this one included; told with the answer
 };
 
 /// One output: where its bytes are (spec.bytes of them). When they already lie inside the call's grant they are not
@@ -78,8 +100,26 @@ class WorkerEndpoint {
   /// `text` is cut to fit one line of 1,000 bytes.
   void fail(Call& call, const Error& error, std::chrono::nanoseconds run);
 
+  // Streaming calls, those with rooms: parts, then end() or fail().
+
+  /// May the next part be published now? It needs a room of the grant that the node has let go of, and a place in the
+  /// ring beside those that are kept for answers.
+  bool has_room(const Call& call) const;
+  /// Publishes the next part, as answer() does an answer. Precondition: has_room(). Errors: those of answer(); nothing
+  /// is published then.
+  Outcome<void> part(Call& call, const std::vector<OutputTensor>& outputs);
+  /// All parts have been published. Takes call.inputs back.
+  void end(Call& call, std::chrono::nanoseconds run);
+  /// next(), for a caller with open streams: returns an empty vector also as soon as `due()` is true, which is asked
+  /// again and again: it looks at has_room() and is_cancelled() of the calls. `most` may be 0: no new call is taken.
+  Outcome<std::vector<Call>> next_or(std::size_t most, milliseconds within, const std::function<bool()>& due);
+
   /// While `keep`, memory of arenas that the node takes back stays mapped: the model holds views of earlier calls.
   void keep_gone_arenas(bool keep);
+
+  /// Closes socket, ring and doorbells, but leaves the arenas mapped: for a model that looks at them still. Nothing but
+  /// the end may follow.
+  void hang_up();
 
   /// A sign of life for the node, which takes a worker that gives none for frozen: from a thread that nothing of the
   /// worker's own work can hold up, every kBeatEvery, from attach() on. Any thread.

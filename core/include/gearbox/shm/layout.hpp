@@ -19,13 +19,13 @@ inline constexpr ArenaId kInputArena{0};
 
 enum class CallKind : std::uint32_t {
   infer = 1,
-  probe = 2,   // build inputs from the model's record and run them: a real round trip
-  ping = 3,    // answered by the shim's loop
-  credit = 4,  // of a streaming call: `part` parts of it have been let go by the node, their rooms may be used again
+  probe = 2,  // build inputs from the model's record and run them: a real round trip
+  ping = 3,   // answered by the shim's loop
   // worker → node
   answer = 16,   // block holds the outputs
   failure = 17,  // block holds an Errc and one line of text
-  part = 18,     // of a streaming call: block holds the outputs of its part number `part`; more follows
+  part = 18,     // of a streaming call: block holds the outputs of its part number `part`; more follows, and at last an
+                 // answer without a block, whose `part` is their number, or a failure
 };
 
 /// One entry of a ring.
@@ -46,8 +46,10 @@ struct alignas(64) Descriptor {
   std::uint64_t grant_bytes;
   std::uint64_t run_ns;  // worker → node: time inside the model
   std::uint32_t batch;   // worker → node: calls that the model got together, this one included
-  std::uint32_t rooms;  // node → worker, of a streaming call: parts that the grant has room for at once; 0: no stream
-  std::uint64_t reserved[3];
+  std::uint32_t rooms;   // node → worker, of a streaming call: parts that the grant has room for at once (behind the
+                         // room of the last block, see part_rooms() in call_block.hpp); 0: no stream
+  std::int64_t handed_ns;  // node → worker: when it was handed over, on CLOCK_MONOTONIC; 0: not told
+  std::uint64_t reserved[2];
 };
 static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>);
 
@@ -57,8 +59,10 @@ struct BlockHeader {
   std::uint32_t error;       // an Errc in a failure, else 0
   std::uint32_t text_bytes;  // one line, behind the entries
   std::uint32_t cancelled;   // of a call: the node sets it to 1, at any time, when nobody waits for the answer any more
+  std::uint32_t credited;    // of a streaming call: the node has let go of so many parts, their rooms may be used again
+  std::uint32_t reserved[3];
 };
-static_assert(sizeof(BlockHeader) == 16);
+static_assert(sizeof(BlockHeader) == 32);
 
 inline constexpr std::size_t kTensorNameBytes = 32;
 

@@ -24,7 +24,9 @@
 
 namespace gearbox::shm {
 
-inline constexpr std::uint32_t kRingCapacity = 64;  // entries per direction
+inline constexpr std::uint32_t kRingCapacity = 256;  // entries per direction
+/// Calls that a worker may hold: its answers to all of them, and what else the two say to each other, fit at once.
+inline constexpr std::uint32_t kMostCalls = kRingCapacity / 2;
 inline constexpr std::uint32_t kNoCpu = 0xFFFFFFFF;
 
 inline std::uint32_t this_cpu() {

@@ -87,6 +87,7 @@ class Table {
   /// The scalar at `key`; nothing, with a fault, when it is a date, an array or a table.
   std::optional<Scalar> scalar(std::string_view key) const;
   bool is_table(std::string_view key) const;
+  bool is_text(std::string_view key) const;
 
   /// Adds a fault at the place of `key` (of the table when the key is missing).
   void fault(std::string_view key, std::string_view what) const;

@@ -6,6 +6,7 @@
 // invalid UTF-8) or a member of another type, with the member's name; the struct's own limits are checked there too.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,6 +20,11 @@
 
 namespace gearbox::wire {
 
+/// A device may send at most so many steps of its own.
+inline constexpr std::size_t kMaxOwnSteps = 16;
+/// What they are called where a task's name would stand: no task can have that name.
+inline constexpr std::string_view kOwnSteps = "(own steps)";
+
 /// hello. Central: user + signature, no ticket. Node, from a device: ticket + signature. Central, from a node: role
 /// "node". The signature is Ed25519 by `key` over "gearbox hello 1" ‖ role ‖ h of the channel.
 struct Hello {
@@ -28,6 +34,7 @@ struct Hello {
   std::string signature;  // 64 bytes as hex
   std::string ticket;     // as central gave it; empty towards central
   std::string agent;      // "pi_client 0.1.0", for logs
+  bool keep = false;      // an orderly end of the connection cancels nothing: the device comes back for what is open
 };
 
 struct HelloOk {
@@ -45,8 +52,10 @@ struct Enrol {
   std::string signature;
 };
 
+/// For one task, or for a device's own steps: then `task` is empty.
 struct Locate {
   std::string task;
+  std::vector<std::string> models{};  // those that own steps name: "NAME", or "NAME@VERSION" with a version or a range
 };
 
 struct Located {
@@ -71,11 +80,25 @@ struct InputSpec {
   std::vector<std::string> codecs;  // in the order of encoding; empty = stored
 };
 
+/// One step of a task, as it is written down: the fields of [[step]] in tasks/NAME.toml. Nothing of it is checked yet.
+struct StepSpec {
+  std::string name, model;
+  std::string version;                        // empty: latest
+  std::map<std::string, std::string> inputs;  // model's input ← "request.TENSOR" or "STEP.TENSOR"
+  std::string for_each;
+  double deadline_share = 0;  // 0: none
+  std::uint32_t retry = 0;
+  bool operator==(const StepSpec&) const = default;
+};
+
 struct Submit {
-  std::string task;
+  std::string task;               // empty: the device's own steps
   std::vector<InputSpec> inputs;  // uploaded in this order, one after the other
   std::string digest;             // XXH3-128 (canonical, hex) over all uploaded bytes
   std::uint64_t wire_bytes = 0;   // the sum
+  bool stream = false;            // the device takes parts as they come; else it gets all of them at the end
+  std::vector<StepSpec> steps{};  // own ones, in any order
+  std::map<std::string, std::string> result{};  // of own steps: name in the answer ← "STEP.TENSOR"
 };
 
 /// Where the time of one step went. `run_us` is the longest of its calls, `calls` their number (for_each).
@@ -83,6 +106,7 @@ struct StepTiming {
   std::string step, model, version;
   std::uint32_t calls = 0;
   std::uint64_t queue_us = 0, run_us = 0;
+  std::uint32_t retries = 0;  // calls made again, because the step says so
 };
 
 struct Timing {
@@ -96,6 +120,13 @@ struct ResultMessage {
   std::vector<TensorSpec> tensors;  // payload bytes follow each other in this order
   std::uint64_t bytes = 0;
   Timing timing;
+  std::uint32_t parts = 0;  // that came before it, to a device that takes them
+};
+
+/// result_part: one part of a streamed answer.
+struct PartMessage {
+  std::vector<TensorSpec> tensors;  // payload bytes follow each other in this order
+  std::uint64_t bytes = 0;
 };
 
 struct ModelReport {
@@ -135,9 +166,12 @@ struct Ticket {
   std::string user;
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;
-  std::uint32_t max_requests = 0;      // at once; 0 = the node's default
-  std::uint64_t max_upload_bytes = 0;  // 0 = the node's default
+  std::uint32_t max_requests = 0;      // open ones of the tenant; 0 = the node's own limit
+  std::uint64_t max_upload_bytes = 0;  // of one request; 0 = the node's default
+  std::uint64_t max_held_bytes = 0;    // of the tenant's open requests together; 0 = the node's own limit
+  std::uint8_t max_priority = 0;       // a request that asks for more gets this
   std::vector<std::string> tasks;      // "*" = all
+  bool own_steps = false;              // may send its own list of steps
   std::string node;                    // the node's identity key, hex
   std::int64_t expires_unix_ms = 0;    // on central's clock
   std::string key_id;
@@ -156,6 +190,7 @@ GEARBOX_MESSAGE(Located);
 GEARBOX_MESSAGE(ErrorMessage);
 GEARBOX_MESSAGE(Submit);
 GEARBOX_MESSAGE(ResultMessage);
+GEARBOX_MESSAGE(PartMessage);
 GEARBOX_MESSAGE(NodeReport);
 GEARBOX_MESSAGE(ReportOk);
 GEARBOX_MESSAGE(Ticket);

@@ -56,6 +56,8 @@ class Model:
         return {b"no_length": NoLength, b"no_items": NoItems}.get(batch[0]["command"][0], list)(given)
 
     def extra(self, batch):
+        if batch[0]["command"][0] == b"one_more_of_several" and len(batch) > 1:
+            return [good()]
         return [good()] if batch[0]["command"][0] == b"one_more" else []
 
     def obey(self, command, data):
@@ -66,6 +68,9 @@ class Model:
         return good(text=f"probe of {data.tolist()}")
 
     def one_more(self, data):
+        return good()
+
+    def one_more_of_several(self, data):
         return good()
 
     def echo(self, data):

@@ -1,0 +1,149 @@
+// How a step's calls are handed over, how often, and until when: retry and deadline_share.
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "pipeline/run.hpp"
+
+namespace gearbox::pipeline {
+
+std::string Run::where(std::size_t index, std::size_t call) const {
+  const config::StepConfig& config = *steps_[index].config;
+  std::string text = "step '" + config.name + "'";
+  if (!config.for_each.empty()) text += " item " + std::to_string(call);
+  return text + ": ";
+}
+
+Outcome<void> Run::submit(std::size_t index, std::size_t call, std::shared_ptr<const model::Record> record) {
+  const Step& step = steps_[index];
+  dispatch::Job job;
+  job.task = request_.task->name;
+  job.model = step.config->model;
+  job.version = step.config->version;
+  job.config = request_.config;
+  BOOST_OUTCOME_TRY(job.call.inputs, inputs_of(step, call));
+  job.call.deadline = step.until;
+  job.call.tenant = request_.tenant;
+  job.call.weight = request_.weight;
+  job.call.priority = request_.priority;
+  job.explained = request_.trace != nullptr;
+  BOOST_OUTCOME_TRY(dispatch::fit(*record, job.call));
+  if (record->stream) {
+    BOOST_OUTCOME_TRY(stream_into(job.call, index));
+  }
+  job.record = std::move(record);
+  auto answer = [self = shared_from_this(), index, call](dispatch::JobResult result) {
+    self->answered(index, call, std::move(result));
+  };
+  BOOST_OUTCOME_TRY(const auto id, dispatcher_.submit(std::move(job), std::move(answer)));
+  if (over_) {  // handing it over brought the answer of another, which ended the run
+    dispatcher_.cancel(id);
+  } else {
+    jobs_[place_of(index, call)] = id;
+  }
+  return done();
+}
+
+bool Run::may_retry(std::size_t index, std::size_t call, Errc code) const {
+  const Step& step = steps_[index];
+  if (step.config->retry == 0 || step.record->stream) return false;
+  // What the request itself is to blame for, or nobody wants any more, would only fail again.
+  const bool worth_it = code == Errc::model_failed || code == Errc::bad_result || code == Errc::worker_lost ||
+                        (code == Errc::deadline_exceeded && is_share_over(step));
+  if (!worth_it || Clock::now() >= request_.deadline) return false;
+  const auto tried = tried_.find(place_of(index, call));
+  return tried == tried_.end() || tried->second.retries < step.config->retry;
+}
+
+void Run::try_again(std::size_t index, std::size_t call, dispatch::JobResult result) {
+  const std::shared_ptr<Run> alive = shared_from_this();
+  Step& step = steps_[index];
+  Tried& tried = tried_[place_of(index, call)];
+  ++tried.retries;
+  ++step.timing.retries;
+  tried.queued += result.queued;
+  tried.run += result.run;
+  result.explained.follow(std::move(tried.earlier));
+  tried.earlier = std::move(result.explained);
+  if (is_share_over(step)) open_share(index);
+  // The model may be served by another build by now.
+  auto record = dispatcher_.resolve(*request_.config, step.config->model, step.config->version).record;
+  Outcome<void> again =
+      record ? submit(index, call, std::move(record))
+             : Error{Errc::model_unavailable, "no model " + step.config->model + " version " + step.config->version};
+  if (again || over_) return;
+  Error error = std::move(again).error();
+  error.detail = where(index, call) + error.detail;
+  finish(std::move(error));
+}
+
+/// The last attempt's result tells of all of them.
+void Run::add_earlier(std::size_t index, std::size_t call, dispatch::JobResult& result) {
+  const auto tried = tried_.find(place_of(index, call));
+  if (tried == tried_.end()) return;
+  result.queued += tried->second.queued;
+  result.run += tried->second.run;
+  result.explained.follow(std::move(tried->second.earlier));
+  tried_.erase(tried);
+}
+
+bool Run::is_share_over(const Step& step) const {
+  return step.until < request_.deadline && Clock::now() >= step.until;
+}
+
+/// From now on its calls have the step's share of the request's whole time, and no more than is left of that.
+void Run::open_share(std::size_t index) {
+  Step& step = steps_[index];
+  step.until = request_.deadline;
+  step.share_ends.reset();
+  if (step.config->deadline_share == 0 || request_.deadline == Instant::max() || request_.io == nullptr) return;
+  const std::chrono::duration<double, Clock::period> share =
+      (request_.deadline - request_.begun) * step.config->deadline_share;
+  const Instant until = Clock::now() + std::chrono::duration_cast<Clock::duration>(share);
+  if (until >= request_.deadline) return;  // the request's own end comes first
+  step.until = until;
+  step.share_ends = std::make_unique<boost::asio::steady_timer>(*request_.io, until);
+  step.share_ends->async_wait([weak = weak_from_this(), index, until](const boost::system::error_code& stopped) {
+    const std::shared_ptr<Run> run = weak.lock();
+    if (stopped || !run || run->over_ || run->steps_[index].done || run->steps_[index].until != until) return;
+    run->share_ran_out(index);
+  });
+}
+
+std::string Run::share_text(const Step& step) const {
+  const auto whole = std::chrono::duration_cast<milliseconds>(request_.deadline - request_.begun);
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "its share of the time, %.4g of %lld ms, ran out",
+                step.config->deadline_share, static_cast<long long>(whole.count()));
+  return text.data();
+}
+
+void Run::share_ran_out(std::size_t index) {
+  const std::shared_ptr<Run> alive = shared_from_this();
+  std::vector<std::pair<std::size_t, dispatch::Dispatcher::JobId>> open;
+  for (const auto& [place, job] : jobs_) {
+    if (place >> 32 == index) open.emplace_back(static_cast<std::uint32_t>(place), job);
+  }
+  for (const auto& [call, job] : open) {
+    if (may_retry(index, call, Errc::deadline_exceeded)) continue;
+    finish(Error{Errc::deadline_exceeded, where(index, call) + share_text(steps_[index])});
+    return;
+  }
+  // First all of them: those that are made again shall not wait behind what nobody waits for any more.
+  std::vector<dispatch::JobResult> ended(open.size());
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    ended[i].explained = dispatcher_.explained(open[i].second).value_or(explain::Call{});
+    if (!ended[i].explained.picks.empty() && ended[i].explained.picks.back().chosen) {
+      explain::Pick& pick = ended[i].explained.picks.back();
+      pick.ended = Clock::now();
+      pick.error = Errc::deadline_exceeded;
+      pick.reason = explain::shortened(share_text(steps_[index]));
+    }
+    ended[i].queued = elapsed(ended[i].explained.submitted, Clock::now());
+    jobs_.erase(place_of(index, open[i].first));
+    dispatcher_.cancel(open[i].second);
+  }
+  for (std::size_t i = 0; i < open.size() && !over_; ++i) try_again(index, open[i].first, std::move(ended[i]));
+}
+
+}  // namespace gearbox::pipeline

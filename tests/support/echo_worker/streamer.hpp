@@ -1,0 +1,14 @@
+// streamer.hpp: what `--do stream` does: answers in parts, as the first input says.
+#pragma once
+
+#include "gearbox/shm/endpoint.hpp"
+
+namespace gearbox::echo {
+
+/// Serves until the node has gone; several calls at once, in turn. Words in a call's first input:
+///   count=N   parts (default 3)      size=N    bytes of each: its number as u32le, then the number's low byte again
+///   die=N     ends itself when N parts have been let go of    fail=N   fails with N parts made
+/// Returns the exit code.
+int stream(shm::WorkerEndpoint& endpoint);
+
+}  // namespace gearbox::echo
