@@ -51,11 +51,18 @@ struct Settle {
   std::function<void(Outcome<bool>)> done;
 };
 
+struct Fetch {
+  RequestKey key;
+  std::function<void(Outcome<Found>)> done;
+};
+
 struct Order {
-  std::variant<Accept, Settle, Forget> what;
+  std::variant<Accept, Settle, Forget, Fetch> what;
   std::optional<Error> failure;  // it could not be placed
   Placed placed;
-  bool changed = false;  // a row was written
+  std::uint64_t head_bytes = 0;
+  bool changed = false;    // a row was written
+  std::uint64_t gone = 0;  // bytes that are let go of, as they count
 };
 
 Outcome<void> make_private_folder(const std::filesystem::path& folder) {
@@ -83,11 +90,8 @@ Outcome<std::filesystem::path> set_aside(const std::filesystem::path& folder) {
 struct Journal::State {
   Setup setup;
   Rows rows;    // of the thread, once it runs
-  Slots slots;  // likewise; reading one is anybody's
+  Slots slots;  // likewise
   std::vector<Kept> kept;
-
-  mutable std::mutex reading;  // guards reader
-  mutable Rows reader;
 
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable wake;
@@ -109,7 +113,6 @@ struct Journal::State {
     BOOST_OUTCOME_TRY(const std::set<Slot> used, rows.slots());
     slots = Slots(setup.folder);
     BOOST_OUTCOME_TRY(slots.open(used));
-    BOOST_OUTCOME_TRY(reader, Rows::open(file()));
     return done();
   }
 
@@ -127,7 +130,9 @@ struct Journal::State {
     }
     if (!opened) return opened;
     counters.requests = kept.size();
-    for (const Kept& one : kept) counters.bytes += one.input_bytes + one.result_bytes;
+    for (const Kept& one : kept) {
+      counters.bytes += one.input_bytes + one.result_bytes + count_of_row(one.head.size() + one.result.size());
+    }
     return done();
   }
 
@@ -172,13 +177,19 @@ struct Journal::State {
   /// The payload to where it will lie, large ones durably. `held`: bytes that the journal holds, with this batch's.
   void place(Order& order, std::uint64_t& held) {
     const std::vector<ByteView>* parts = nullptr;
-    if (const auto* accept = std::get_if<Accept>(&order.what)) parts = &accept->request.bytes;
-    if (const auto* settle = std::get_if<Settle>(&order.what)) parts = &settle->result.bytes;
-    if (parts == nullptr) return;
+    if (const auto* accept = std::get_if<Accept>(&order.what)) {
+      parts = &accept->request.bytes;
+      order.head_bytes = count_of_row(accept->request.head.size());
+    } else if (const auto* settle = std::get_if<Settle>(&order.what)) {
+      parts = &settle->result.bytes;
+      order.head_bytes = settle->result.head.size();
+    } else {
+      return;
+    }
     Placed& placed = order.placed;
     placed.bytes = total(*parts);
     // A result is smaller than what it lets go of as a rule, and refusing it would help nobody.
-    if (std::holds_alternative<Accept>(order.what) && held + placed.bytes > setup.max_bytes) {
+    if (std::holds_alternative<Accept>(order.what) && held + placed.bytes + order.head_bytes > setup.max_bytes) {
       order.failure = Error{Errc::no_space, "the journal holds " + std::to_string(held >> 20) + " MB of " +
                                                 std::to_string(setup.max_bytes >> 20) + ": results wait for devices"};
       return;
@@ -193,15 +204,16 @@ struct Journal::State {
       order.failure = slot.error();
       return;
     }
-    held += placed.bytes;
+    held += placed.bytes + order.head_bytes;
   }
 
   /// All of them in one transaction; the slots that nothing names any more. Errors: none of them is durable.
   Outcome<std::vector<Slot>> write(std::vector<Order>& orders) {
     std::vector<Slot> freed;
-    if (std::all_of(orders.begin(), orders.end(), [](const Order& order) { return order.failure.has_value(); })) {
-      return freed;
-    }
+    const bool nothing = std::all_of(orders.begin(), orders.end(), [](const Order& order) {
+      return order.failure.has_value() || std::holds_alternative<Fetch>(order.what);
+    });
+    if (nothing) return freed;
     Outcome<void> written = rows.begin();
     if (!written) return written.error();
     for (Order& order : orders) {
@@ -221,14 +233,19 @@ struct Journal::State {
       BOOST_OUTCOME_TRY(order.changed, rows.accept(accept->request.key, accept->request.head, order.placed));
     } else if (const auto* settle = std::get_if<Settle>(&order.what)) {
       const Settled& result = settle->result;
-      BOOST_OUTCOME_TRY(order.changed, rows.settle(result.key, result.ok, result.head, order.placed));
-    } else {
-      BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.forget(std::get<Forget>(order.what).key));
-      order.changed = gone.was_there;
-      order.placed.bytes = gone.bytes;
-      freed.insert(freed.end(), gone.slots.begin(), gone.slots.end());
+      BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.settle(result.key, result.ok, result.head, order.placed));
+      note(order, gone, freed);
+    } else if (const auto* forget = std::get_if<Forget>(&order.what)) {
+      BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.forget(forget->key));
+      note(order, gone, freed);
     }
     return done();
+  }
+
+  static void note(Order& order, const Rows::Gone& gone, std::vector<Slot>& freed) {
+    order.changed = gone.changed;
+    order.gone = gone.bytes;
+    freed.insert(freed.end(), gone.slots.begin(), gone.slots.end());
   }
 
   void count(const std::vector<Order>& orders, const Outcome<std::vector<Slot>>& freed) {
@@ -236,24 +253,24 @@ struct Journal::State {
     if (!freed) trouble = freed.error();
     bool committed = false;
     for (const Order& order : orders) {
+      if (std::holds_alternative<Fetch>(order.what)) continue;
       if (order.failure) trouble = order.failure;
       if (!freed || order.failure) {
         ++counters.failed;
         continue;
       }
       committed = true;
+      if (!order.changed) {
+        counters.repeated += std::holds_alternative<Forget>(order.what) ? 0 : 1;
+        continue;
+      }
+      counters.bytes -= std::min(counters.bytes, order.gone);
       if (std::holds_alternative<Forget>(order.what)) {
-        if (!order.changed) continue;
         ++counters.forgotten;
         --counters.requests;
-        counters.bytes -= std::min(counters.bytes, order.placed.bytes);
         continue;
       }
-      if (!order.changed) {
-        ++counters.repeated;
-        continue;
-      }
-      counters.bytes += order.placed.bytes;
+      counters.bytes += order.placed.bytes + order.head_bytes;
       if (std::holds_alternative<Accept>(order.what)) {
         ++counters.accepted;
         ++counters.requests;
@@ -273,29 +290,32 @@ struct Journal::State {
     spdlog::warn("event=journal_failed reason=\"{}\"", escaped(counters.last_error));
   }
 
-  static void tell(Order& order, const Outcome<std::vector<Slot>>& freed) {
+  void tell(Order& order, const Outcome<std::vector<Slot>>& freed) {
     std::optional<Error> error = order.failure;
     if (!error && !freed) error = freed.error();
     if (auto* accept = std::get_if<Accept>(&order.what)) {
       accept->done(error ? Outcome<void>(*error) : done());
     } else if (auto* settle = std::get_if<Settle>(&order.what)) {
       settle->done(error ? Outcome<bool>(*error) : Outcome<bool>(order.changed));
+    } else if (auto* fetch = std::get_if<Fetch>(&order.what)) {
+      fetch->done(read(fetch->key));
     }
   }
 
-  Outcome<Bytes> read(Outcome<Placed> found) const {
-    if (!found) return found.error();
-    Placed& placed = found.value();
-    Bytes bytes;
+  Outcome<Found> read(const RequestKey& key) {
+    BOOST_OUTCOME_TRY(auto row, rows.find(key));
+    Placed& placed = row.second;
+    Found found;
+    found.kept = std::move(row.first);
     if (placed.slot != 0) {
-      BOOST_OUTCOME_TRY(bytes, slots.read(placed.slot, placed.bytes));
+      BOOST_OUTCOME_TRY(found.bytes, slots.read(placed.slot, placed.bytes));
     } else {
-      bytes = std::move(placed.in_row);
+      found.bytes = std::move(placed.in_row);
     }
-    if (bytes.size() != placed.bytes || digest_of({ByteView(bytes)}) != placed.digest) {
+    if (found.bytes.size() != placed.bytes || digest_of({ByteView(found.bytes)}) != placed.digest) {
       return Error{Errc::corrupt_data, "the journal's bytes of this request are not those that were written"};
     }
-    return bytes;
+    return found;
   }
 };
 
@@ -321,16 +341,6 @@ const std::vector<Kept>& Journal::kept() const {
   return state_->kept;
 }
 
-Outcome<Bytes> Journal::inputs(const RequestKey& key) const {
-  const std::lock_guard lock(state_->reading);
-  return state_->read(state_->reader.input(key));
-}
-
-Outcome<Bytes> Journal::result(const RequestKey& key) const {
-  const std::lock_guard lock(state_->reading);
-  return state_->read(state_->reader.result(key));
-}
-
 void Journal::accept(Accepted request, std::function<void(Outcome<void>)> done) {
   Order order;
   order.what = Accept{std::move(request), std::move(done)};
@@ -346,6 +356,12 @@ void Journal::settle(Settled result, std::function<void(Outcome<bool>)> done) {
 void Journal::forget(const RequestKey& key) {
   Order order;
   order.what = Forget{key};
+  state_->add(std::move(order));
+}
+
+void Journal::fetch(const RequestKey& key, std::function<void(Outcome<Found>)> done) {
+  Order order;
+  order.what = Fetch{key, std::move(done)};
   state_->add(std::move(order));
 }
 

@@ -41,7 +41,7 @@ struct Settled {
   std::vector<ByteView> bytes;  // of the answer
 };
 
-/// A request that an earlier process left behind.
+/// A request as the journal holds it.
 struct Kept {
   RequestKey key;
   std::string head;  // as it was accepted
@@ -51,11 +51,17 @@ struct Kept {
   std::uint64_t input_bytes = 0, result_bytes = 0;
 };
 
+/// With its bytes: the answer's when it is settled, else those of the inputs.
+struct Found {
+  Kept kept;
+  Bytes bytes;
+};
+
 struct Counters {
   std::uint64_t accepted = 0, settled = 0, repeated = 0, forgotten = 0, failed = 0;
   std::uint64_t commits = 0;        // each of them one sync of the log
   std::uint64_t requests = 0;       // held now
-  std::uint64_t bytes = 0;          // held now, in rows and files
+  std::uint64_t bytes = 0;          // held now, in rows and files; each row counts for a little more than its payload
   std::string last_error;           // of the disk; empty when the last commit went well
   std::filesystem::path set_aside;  // a damaged journal was found at the start and moved there; empty: none was
 };
@@ -75,20 +81,20 @@ class Journal {
 
   /// What was found at the start, oldest first.
   const std::vector<Kept>& kept() const;
-  /// The bytes of one of those. Any thread, not at the same time as itself. Errors: not_found; corrupt_data: they are
-  /// not those that were written; io_error.
-  Outcome<Bytes> inputs(const RequestKey& key) const;
-  Outcome<Bytes> result(const RequestKey& key) const;
 
   /// `done` is called once, on the journal's thread, when the request is durable or cannot be: no_space (the disk or
   /// max_bytes is full), io_error. The views must stay valid until then. Any thread.
   void accept(Accepted request, std::function<void(Outcome<void>)> done);
-  /// The first result of a request stands. `done` hears true when this is it and is durable; false when another stands
-  /// already, or the request is not known (any more). Errors: as above; then the request is as it was. Any thread.
+  /// The first result of a request stands, and its inputs are let go of. `done` hears true when this is it and is
+  /// durable; false when another stands already, or the request is not known (any more). Errors: as above; then the
+  /// request is as it was. Any thread.
   void settle(Settled result, std::function<void(Outcome<bool>)> done);
   /// Its device has the answer, or its time to come for it is over. A crash before it is durable brings the request
   /// back: delivery is at least once. Any thread.
   void forget(const RequestKey& key);
+  /// After what was asked before. `done` is called once, on the journal's thread. Errors: not_found; corrupt_data: the
+  /// bytes are not those that were written; io_error. Any thread.
+  void fetch(const RequestKey& key, std::function<void(Outcome<Found>)> done);
 
   Counters counters() const;
 

@@ -54,16 +54,19 @@ Outcome<Rows> Rows::open(const std::filesystem::path& file) {
                     database.prepare("INSERT OR IGNORE INTO requests(device, request, number, head, input_bytes, "
                                      "input_digest, input_slot, input) VALUES(?1, ?2, "
                                      "(SELECT coalesce(max(number), 0) + 1 FROM requests), ?3, ?4, ?5, ?6, ?7)"));
-  BOOST_OUTCOME_TRY(rows.settle_, database.prepare("UPDATE requests SET settled = 1, ok = ?3, result_head = ?4, "
-                                                   "result_bytes = ?5, result_digest = ?6, result_slot = ?7, "
-                                                   "result = ?8 WHERE device = ?1 AND request = ?2 AND settled = 0"));
-  BOOST_OUTCOME_TRY(rows.find_, database.prepare("SELECT input_slot, result_slot, input_bytes + result_bytes "
-                                                 "FROM requests WHERE device = ?1 AND request = ?2"));
+  BOOST_OUTCOME_TRY(rows.settle_,
+                    database.prepare("UPDATE requests SET settled = 1, ok = ?3, result_head = ?4, result_bytes = ?5, "
+                                     "result_digest = ?6, result_slot = ?7, result = ?8, input_bytes = 0, "
+                                     "input_digest = '', input_slot = 0, input = x'' "
+                                     "WHERE device = ?1 AND request = ?2 AND settled = 0"));
+  BOOST_OUTCOME_TRY(rows.counted_, database.prepare("SELECT settled, input_slot, result_slot, input_bytes, "
+                                                    "result_bytes, length(head) + length(result_head) "
+                                                    "FROM requests WHERE device = ?1 AND request = ?2"));
   BOOST_OUTCOME_TRY(rows.forget_, database.prepare("DELETE FROM requests WHERE device = ?1 AND request = ?2"));
-  BOOST_OUTCOME_TRY(rows.input_, database.prepare("SELECT input_bytes, input_digest, input_slot, input FROM requests "
-                                                  "WHERE device = ?1 AND request = ?2"));
-  BOOST_OUTCOME_TRY(rows.result_, database.prepare("SELECT result_bytes, result_digest, result_slot, result "
-                                                   "FROM requests WHERE device = ?1 AND request = ?2 AND settled = 1"));
+  BOOST_OUTCOME_TRY(rows.find_, database.prepare("SELECT head, settled, ok, result_head, input_bytes, result_bytes, "
+                                                 "iif(settled, result_digest, input_digest), "
+                                                 "iif(settled, result_slot, input_slot), iif(settled, result, input) "
+                                                 "FROM requests WHERE device = ?1 AND request = ?2"));
   return rows;
 }
 
@@ -78,22 +81,33 @@ Outcome<bool> Rows::accept(const RequestKey& key, const std::string& head, const
   return database_.changed_rows() == 1;
 }
 
-Outcome<bool> Rows::settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result) {
+Outcome<Rows::Gone> Rows::settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result) {
+  Gone gone;
+  BOOST_OUTCOME_TRY(const bool there, counted_.first(device_of(key), request_of(key)));
+  if (!there || counted_.integer(0) != 0) {
+    counted_.rewind();
+    return gone;
+  }
+  gone.changed = true;
+  if (const Slot slot = counted_.integer(1); slot != 0) gone.slots.push_back(slot);
+  gone.bytes = static_cast<std::uint64_t>(counted_.integer(3));
+  counted_.rewind();
   BOOST_OUTCOME_TRY(settle_.first(device_of(key), request_of(key), std::int64_t{ok}, head,
                                   static_cast<std::int64_t>(result.bytes), result.digest, result.slot,
                                   ByteView(result.in_row)));
-  return database_.changed_rows() == 1;
+  return gone;
 }
 
 Outcome<Rows::Gone> Rows::forget(const RequestKey& key) {
   Gone gone;
-  BOOST_OUTCOME_TRY(gone.was_there, find_.first(device_of(key), request_of(key)));
-  if (!gone.was_there) return gone;
-  for (const int column : {0, 1}) {
-    if (const Slot slot = find_.integer(column); slot != 0) gone.slots.push_back(slot);
+  BOOST_OUTCOME_TRY(gone.changed, counted_.first(device_of(key), request_of(key)));
+  if (!gone.changed) return gone;
+  for (const int column : {1, 2}) {
+    if (const Slot slot = counted_.integer(column); slot != 0) gone.slots.push_back(slot);
   }
-  gone.bytes = static_cast<std::uint64_t>(find_.integer(2));
-  find_.rewind();
+  gone.bytes = static_cast<std::uint64_t>(counted_.integer(3) + counted_.integer(4)) +
+               count_of_row(static_cast<std::size_t>(counted_.integer(5)));
+  counted_.rewind();
   BOOST_OUTCOME_TRY(forget_.first(device_of(key), request_of(key)));
   return gone;
 }
@@ -138,24 +152,24 @@ Outcome<std::set<Slot>> Rows::slots() {
   return used;
 }
 
-Outcome<Placed> Rows::placed(sqlite::Statement& statement, const RequestKey& key) {
-  BOOST_OUTCOME_TRY(const bool there, statement.first(device_of(key), request_of(key)));
+Outcome<std::pair<Kept, Placed>> Rows::find(const RequestKey& key) {
+  BOOST_OUTCOME_TRY(const bool there, find_.first(device_of(key), request_of(key)));
   if (!there) return Error{Errc::not_found, "the journal does not hold that"};
-  Placed found;
-  found.bytes = static_cast<std::uint64_t>(statement.integer(0));
-  found.digest = statement.text(1);
-  found.slot = statement.integer(2);
-  found.in_row = statement.bytes(3);
-  statement.rewind();
+  std::pair<Kept, Placed> found;
+  auto& [kept, placed] = found;
+  kept.key = key;
+  kept.head = find_.text(0);
+  kept.settled = find_.integer(1) != 0;
+  kept.ok = find_.integer(2) != 0;
+  kept.result = find_.text(3);
+  kept.input_bytes = static_cast<std::uint64_t>(find_.integer(4));
+  kept.result_bytes = static_cast<std::uint64_t>(find_.integer(5));
+  placed.bytes = kept.settled ? kept.result_bytes : kept.input_bytes;
+  placed.digest = find_.text(6);
+  placed.slot = find_.integer(7);
+  placed.in_row = find_.bytes(8);
+  find_.rewind();
   return found;
-}
-
-Outcome<Placed> Rows::input(const RequestKey& key) {
-  return placed(input_, key);
-}
-
-Outcome<Placed> Rows::result(const RequestKey& key) {
-  return placed(result_, key);
 }
 
 }  // namespace gearbox::journal

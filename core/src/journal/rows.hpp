@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "journal/journal.hpp"
@@ -32,25 +33,29 @@ class Rows {
 
   /// False: it is there already.
   Outcome<bool> accept(const RequestKey& key, const std::string& head, const Placed& input);
-  /// False: it is settled, or not there.
-  Outcome<bool> settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result);
+  /// What a change let go of.
   struct Gone {
+    bool changed = false;  // false: nothing was done
     std::vector<Slot> slots;
-    std::uint64_t bytes = 0;
-    bool was_there = false;
+    std::uint64_t bytes = 0;  // as they count
   };
+  /// Lets go of the inputs. Nothing is done when it is settled already, or not there.
+  Outcome<Gone> settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result);
   Outcome<Gone> forget(const RequestKey& key);
 
   Outcome<std::vector<Kept>> all();
   Outcome<std::set<Slot>> slots();
-  /// Errors: not_found.
-  Outcome<Placed> input(const RequestKey& key);
-  Outcome<Placed> result(const RequestKey& key);
+  /// Of a settled one its result, else its inputs. Errors: not_found.
+  Outcome<std::pair<Kept, Placed>> find(const RequestKey& key);
 
  private:
-  Outcome<Placed> placed(sqlite::Statement& statement, const RequestKey& key);
   sqlite::Database database_;
-  sqlite::Statement accept_, settle_, find_, forget_, input_, result_;
+  sqlite::Statement accept_, settle_, counted_, forget_, find_;
 };
+
+/// What a row counts for beside its payload.
+inline std::uint64_t count_of_row(std::size_t head_bytes) {
+  return 256 + head_bytes;
+}
 
 }  // namespace gearbox::journal
