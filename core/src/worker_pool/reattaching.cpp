@@ -99,8 +99,7 @@ void Pool::begin(Worker& worker) {
   if (!window_open_) return start(worker);
   worker.awaiting = true;
   worker.life = Life::starting;
-  worker.reason = "waits for a worker of the earlier node";
-  if (!earlier_known_) return;
+  if (!earlier_known_) return;  // a moment
   for (const auto& earlier : earlier_) {
     if (keeper_of(*earlier) == nullptr && keep_for(worker, *earlier)) return;
   }
