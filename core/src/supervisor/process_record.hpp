@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gearbox/base/boot.hpp"
 #include "gearbox/base/outcome.hpp"
 
 namespace gearbox::supervisor {
