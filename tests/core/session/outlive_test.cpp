@@ -255,9 +255,8 @@ TEST_F(Outlive, AStreamThatIsNotRepeatableBreaksUnlessNothingOfItWasDelivered) {
 
 TEST(Written, ARequestIsReadAsItWasWritten) {
   WrittenRequest request;
-  request.submit = wire::parse<wire::Submit>(
-                       R"({"task":"a \"b\"","inputs":[],"digest":"00","wire_bytes":7,"stream":true})")
-                       .value();
+  request.submit =
+      wire::parse<wire::Submit>(R"({"task":"a \"b\"","inputs":[],"digest":"00","wire_bytes":7,"stream":true})").value();
   request.identity.user = "anna";
   request.identity.ticket.tenant = 7;
   request.identity.ticket.tasks = {"a", "b"};
