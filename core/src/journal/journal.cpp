@@ -109,6 +109,7 @@ struct Journal::State {
   Outcome<void> open_all() {
     BOOST_OUTCOME_TRY(make_private_folder(setup.folder));
     BOOST_OUTCOME_TRY(rows, Rows::open(file()));
+    BOOST_OUTCOME_TRY(rows.count_opening());
     BOOST_OUTCOME_TRY(kept, rows.all());
     BOOST_OUTCOME_TRY(const std::set<Slot> used, rows.slots());
     slots = Slots(setup.folder);

@@ -44,7 +44,8 @@ struct Settled {
 /// A request as the journal holds it.
 struct Kept {
   RequestKey key;
-  std::string head;  // as it was accepted
+  std::string head;            // as it was accepted
+  std::uint32_t openings = 0;  // how often the journal was opened since, this time included, with it unsettled
   bool settled = false;
   bool ok = false;     // of settled
   std::string result;  // of settled: its head

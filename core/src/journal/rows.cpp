@@ -14,7 +14,7 @@ constexpr const char* kSchema = R"sql(
   CREATE TABLE IF NOT EXISTS requests(
     device BLOB NOT NULL, request BLOB NOT NULL, number INTEGER NOT NULL, head TEXT NOT NULL,
     input_bytes INTEGER NOT NULL, input_digest TEXT NOT NULL, input_slot INTEGER NOT NULL, input BLOB NOT NULL,
-    settled INTEGER NOT NULL DEFAULT 0, ok INTEGER NOT NULL DEFAULT 0, result_head TEXT NOT NULL DEFAULT '',
+    openings INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, ok INTEGER NOT NULL DEFAULT 0, result_head TEXT NOT NULL DEFAULT '',
     result_bytes INTEGER NOT NULL DEFAULT 0, result_digest TEXT NOT NULL DEFAULT '',
     result_slot INTEGER NOT NULL DEFAULT 0, result BLOB NOT NULL DEFAULT x'',
     PRIMARY KEY(device, request)) WITHOUT ROWID;
@@ -112,9 +112,14 @@ Outcome<Rows::Gone> Rows::forget(const RequestKey& key) {
   return gone;
 }
 
+Outcome<void> Rows::count_opening() {
+  return database_.run("UPDATE requests SET openings = openings + 1 WHERE settled = 0");
+}
+
 Outcome<std::vector<Kept>> Rows::all() {
-  BOOST_OUTCOME_TRY(auto select, database_.prepare("SELECT device, request, head, settled, ok, result_head, "
-                                                   "input_bytes, result_bytes FROM requests ORDER BY number"));
+  BOOST_OUTCOME_TRY(auto select,
+                    database_.prepare("SELECT device, request, head, settled, ok, result_head, "
+                                      "input_bytes, result_bytes, openings FROM requests ORDER BY number"));
   std::vector<Kept> found;
   BOOST_OUTCOME_TRY(bool more, select.first());
   while (more) {
@@ -132,6 +137,7 @@ Outcome<std::vector<Kept>> Rows::all() {
     kept.result = select.text(5);
     kept.input_bytes = static_cast<std::uint64_t>(select.integer(6));
     kept.result_bytes = static_cast<std::uint64_t>(select.integer(7));
+    kept.openings = static_cast<std::uint32_t>(select.integer(8));
     found.push_back(std::move(kept));
     BOOST_OUTCOME_TRY(more, select.next());
   }

@@ -43,6 +43,8 @@ class Rows {
   Outcome<Gone> settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result);
   Outcome<Gone> forget(const RequestKey& key);
 
+  /// Notes with each unsettled request that the journal was opened once more.
+  Outcome<void> count_opening();
   Outcome<std::vector<Kept>> all();
   Outcome<std::set<Slot>> slots();
   /// Of a settled one its result, else its inputs. Errors: not_found.

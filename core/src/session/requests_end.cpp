@@ -176,8 +176,12 @@ void Requests::keep(const RequestPtr& request) {
   item.node = service_.node;
   item.ok = !request->error.has_value();
   if (request->error) item.error = describe(*request->error);
-  for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
-  item.input_bytes = request->ingest.plain_views();
+  // What an earlier process accepted may end before its bytes are in memory again.
+  const bool there = request->ingest.reserved();
+  if (there) {
+    for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
+    item.input_bytes = request->ingest.plain_views();
+  }
   for (const pipeline::ResultTensor& tensor : request->tensors) {
     item.outputs.push_back(tensor.spec);
     for (const worker_pool::TensorRef& piece : tensor.pieces) item.output_bytes.push_back(piece.bytes());
@@ -191,7 +195,9 @@ void Requests::keep(const RequestPtr& request) {
     std::map<std::string, pipeline::Value> inputs;
     std::vector<pipeline::ResultTensor> outputs;
   };
-  auto held = std::make_shared<Held>(Held{request->ingest.values(), std::move(outputs)});
+  auto held = std::make_shared<Held>();
+  if (there) held->inputs = request->ingest.values();
+  held->outputs = std::move(outputs);
   service_.store->put(std::move(item), [this, held = std::move(held)]() mutable {
     asio::post(*service_.io, [this, held = std::move(held)]() mutable {
       held.reset();

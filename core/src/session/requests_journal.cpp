@@ -21,6 +21,8 @@ using link::UploadState;
 namespace {
 /// Nothing that was accepted once is too large now.
 constexpr std::uint64_t kAnySize = 1ULL << 40;
+/// So many processes of the node may end while a request is open. It may be what ends them.
+constexpr std::uint32_t kMostProcesses = 8;
 }  // namespace
 
 void Requests::write_acceptance(const RequestPtr& request) {
@@ -112,7 +114,11 @@ void Requests::recover() {
       shelve(kept.key);
       continue;
     }
-    const Outcome<RequestPtr> remade = remake(kept);
+    const Outcome<RequestPtr> remade =
+        kept.openings < kMostProcesses
+            ? remake(kept)
+            : Error{Errc::quarantined, std::to_string(kept.openings) + " processes of node " + service_.node +
+                                           " have ended while it was open: it is not begun again"};
     if (!remade) {
       give_up(kept, remade.error());
       continue;

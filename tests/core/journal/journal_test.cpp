@@ -133,6 +133,18 @@ TEST_F(JournalTest, TheFirstResultStandsAndALaterOneIsToldSo) {
   EXPECT_FALSE(settle(1, payload(12, 20), "of the next process").value());
 }
 
+TEST_F(JournalTest, CountsHowOftenItWasOpenedWithARequestUnsettled) {
+  open();
+  ASSERT_TRUE(accept(1, {}));
+  ASSERT_TRUE(accept(2, {}));
+  open();
+  EXPECT_EQ(journal_->kept()[0].openings, 1U);
+  ASSERT_TRUE(settle(1, {}).value());
+  open();
+  EXPECT_EQ(journal_->kept()[0].openings, 1U);
+  EXPECT_EQ(journal_->kept()[1].openings, 2U);
+}
+
 TEST_F(JournalTest, WhatIsForgottenIsGoneAndItsFilesAreUsedAgain) {
   open();
   for (std::uint32_t i = 0; i < 20; ++i) {

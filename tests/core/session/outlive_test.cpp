@@ -34,6 +34,10 @@ class Outlive : public NodeFixture {
     ASSERT_TRUE(opened) << describe(opened.error());
     journal_ = std::move(opened).value();
     service_.journal = journal_.get();
+    auto store = store::ResultStore::open(folder_.path() / "store", {});
+    ASSERT_TRUE(store) << describe(store.error());
+    store_ = std::move(store).value();
+    service_.store = store_.get();
     config_.workers.clear();
     start(models);
   }
@@ -41,7 +45,9 @@ class Outlive : public NodeFixture {
   void end_process() {
     devices_.clear();
     journal_.reset();
+    store_.reset();
     service_.journal = nullptr;
+    service_.store = nullptr;
     for (int i = 0; i < 100; ++i) io_.poll();
     requests_.reset();
     dispatcher_.reset();
@@ -102,6 +108,7 @@ class Outlive : public NodeFixture {
 
   journal::Journal::Setup setup_;
   std::unique_ptr<journal::Journal> journal_;
+  std::unique_ptr<store::ResultStore> store_;
   test_support::Gate gate_{folder_.path() / "pace"};
 };
 
@@ -175,6 +182,19 @@ TEST_F(Outlive, WhatCannotBeDoneAnyMoreFailsOnceWithTheReason) {
   next_process({"pace"});
   EXPECT_EQ(requests_->counters().failed, 0U) << "it has failed before";
   EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::unknown_task);
+}
+
+TEST_F(Outlive, ARequestThatMayBeWhatEndsTheNodeIsGivenUp) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  hold(log_in(), bytes, id_of(1));
+  for (int process = 1; process < 8; ++process) {
+    next_process({"pace"});
+    ASSERT_EQ(requests_->counters().recovered, 1U) << process;
+  }
+  next_process({"pace"});
+  EXPECT_EQ(requests_->counters().recovered, 0U);
+  EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::quarantined);
 }
 
 TEST_F(Outlive, ADeadlineGoesOnWhileNoProcessIsThere) {
