@@ -55,6 +55,12 @@ struct StoreConfig {  // [node.store]
   std::uint64_t max_bytes = 1ULL << 30;  // max_mb
 };
 
+struct JournalConfig {                   // [node.journal]
+  std::string level = "batch";           // none, batch, always: what has to be on disk before a request is acknowledged
+  std::uint64_t max_bytes = 1ULL << 30;  // max_mb
+  std::uint32_t keep_hours = 24;         // answers that wait for a device which went away
+};
+
 struct NodeConfig {  // [node]
   bool enabled = true;
   std::string name = "node-1";
@@ -68,6 +74,7 @@ struct NodeConfig {  // [node]
   milliseconds reattach{5000};            // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
   LimitsConfig limits;
   StoreConfig store;
+  JournalConfig journal;
 };
 
 struct WorkerConfig {                    // [[worker]]

@@ -65,6 +65,15 @@ void read_store(const toml::Table& table, StoreConfig& store) {
   store.max_bytes = read_mb(table, "max_mb", store.max_bytes, 1, kMaxMb);
 }
 
+void read_journal(const toml::Table& table, JournalConfig& journal) {
+  journal.level = table.text("level", journal.level, 16);
+  if (journal.level != "none" && journal.level != "batch" && journal.level != "always") {
+    table.fault("level", "expected \"none\", \"batch\" or \"always\"");
+  }
+  journal.max_bytes = read_mb(table, "max_mb", journal.max_bytes, 16, kMaxMb);
+  journal.keep_hours = read_count(table, "keep_hours", journal.keep_hours, 1, 24 * 366);
+}
+
 void read_node(const toml::Table& table, NodeConfig& node) {
   node.enabled = table.boolean("enabled", node.enabled);
   node.name = table.name("name", node.name);
@@ -87,6 +96,7 @@ void read_node(const toml::Table& table, NodeConfig& node) {
   node.reattach = read_ms(table, "reattach_ms", node.reattach, 0, 60'000);
   if (const auto limits = table.table("limits")) read_limits(*limits, node.limits);
   if (const auto store = table.table("store")) read_store(*store, node.store);
+  if (const auto journal = table.table("journal")) read_journal(*journal, node.journal);
 }
 
 void read_envs(const toml::Table& table, std::map<std::string, EnvConfig>& envs) {

@@ -118,9 +118,16 @@ void list_store(const List& list, const StoreConfig& store) {
   list.mb("max_mb", max_bytes);
 }
 
+void list_journal(const List& list, const JournalConfig& journal) {
+  const auto& [level, max_bytes, keep_hours] = journal;
+  list.text("level", level);
+  list.mb("max_mb", max_bytes);
+  list.number("keep_hours", keep_hours);
+}
+
 void list_node(const List& list, const NodeConfig& node) {
   const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, reattach, limits,
-               store] = node;
+               store, journal] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -133,6 +140,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list.ms("reattach_ms", reattach);
   list_limits(list.table("limits"), limits);
   list_store(list.table("store"), store);
+  list_journal(list.table("journal"), journal);
 }
 
 void list_env(const List& list, const EnvConfig& env) {
@@ -241,7 +249,7 @@ void list_tensors(const List& list, const std::vector<model::TensorDecl>& tensor
 
 void list_model(const List& list, const model::Record& record, const std::filesystem::path& config_folder) {
   const auto& [name, version, framework, summary, file, class_name, inputs, outputs, max_batch, max_delay_ms, prefetch,
-               threads, memory_mb, max_output_bytes, stream, streams, load_timeout_ms, call_timeout_ms,
+               threads, memory_mb, max_output_bytes, stream, streams, repeatable, load_timeout_ms, call_timeout_ms,
                cancel_by_restart, folder, digest] = record;
   list.text("digest", digest.substr(0, kShortDigest));
   list.text("folder", relative_to(config_folder, folder));
@@ -257,6 +265,7 @@ void list_model(const List& list, const model::Record& record, const std::filesy
   list.number("max_output_kb", max_output_bytes >> 10);
   list.truth("stream", stream);
   list.number("streams", streams);
+  list.truth("repeatable", repeatable);
   list.number("load_timeout_ms", load_timeout_ms);
   list.number("call_timeout_ms", call_timeout_ms);
   list.truth("cancel_by_restart", cancel_by_restart);

@@ -116,6 +116,14 @@ Outcome<UploadReceiver> UploadReceiver::announce(wire::Submit submit, std::uint6
   return receiver;
 }
 
+Outcome<UploadReceiver> UploadReceiver::received_before(wire::Submit submit, std::uint64_t limit_bytes) {
+  BOOST_OUTCOME_TRY(auto receiver, announce(std::move(submit), limit_bytes));
+  receiver.offset_ = receiver.submit_.wire_bytes;
+  receiver.input_ = receiver.submit_.inputs.size();
+  receiver.to(UploadState::verifying);
+  return receiver;
+}
+
 void UploadReceiver::skip_finished_inputs() {
   while (input_ < submit_.inputs.size() && offset_ - input_start_ == submit_.inputs[input_].wire_bytes) {
     input_start_ = offset_;

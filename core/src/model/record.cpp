@@ -37,6 +37,7 @@ void read_numbers(const toml::Table& root, Record& record) {
   record.max_output_bytes = static_cast<std::uint64_t>(root.integer("max_output_kb", 1024, 1, 1'048'576)) * 1024;
   record.stream = root.boolean("stream", false);
   record.streams = small(root, "streams", record.streams, 1, 16);
+  record.repeatable = root.boolean("repeatable", false);
   if (record.stream && record.max_batch > 1)
     root.fault("max_batch", "a model that streams gets its requests one by one; see streams");
   if (!record.stream && root.has("streams")) root.fault("streams", "only a model with stream = true has them");

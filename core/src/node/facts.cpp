@@ -172,6 +172,7 @@ json::object status_of(const FactSources& from) {
                                     {"refused", counted.refused},
                                     {"repeated", counted.repeated},
                                     {"expired", counted.expired},
+                                    {"recovered", counted.recovered},
                                     {"wire_bytes", counted.wire_bytes},
                                     {"plain_bytes", counted.plain_bytes},
                                     {"retries", from.dispatcher->retries()},
@@ -194,6 +195,19 @@ json::object status_of(const FactSources& from) {
     store["last_error"] = kept.last_error;
   }
   status["store"] = std::move(store);
+  json::object journal{{"level", from.config->node.journal.level}};
+  if (from.journal != nullptr) {
+    const journal::Counters kept = from.journal->counters();
+    journal["requests"] = kept.requests;
+    journal["bytes"] = kept.bytes;
+    journal["accepted"] = kept.accepted;
+    journal["answered"] = kept.settled;
+    journal["commits"] = kept.commits;
+    journal["failed"] = kept.failed;
+    journal["last_error"] = kept.last_error;
+    journal["set_aside"] = kept.set_aside.string();
+  }
+  status["journal"] = std::move(journal);
   status["plugins"] = plugin_host::plugins_json(from.plugins->list());
   return status;
 }

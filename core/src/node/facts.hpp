@@ -9,6 +9,7 @@
 #include "config/config.hpp"
 #include "dispatch/dispatcher.hpp"
 #include "gearbox/wire/messages.hpp"
+#include "journal/journal.hpp"
 #include "plugin_host/plugin_host.hpp"
 #include "session/requests.hpp"
 #include "store/store.hpp"
@@ -23,6 +24,7 @@ struct FactSources {
   const dispatch::Dispatcher* dispatcher = nullptr;
   const session::Requests* requests = nullptr;
   const store::ResultStore* store = nullptr;  // null: nothing is kept
+  const journal::Journal* journal = nullptr;  // null: acknowledged does not mean durable
   const plugin_host::PluginHost* plugins = nullptr;
   std::string url;           // where it really listens
   std::string channel_key;   // hex

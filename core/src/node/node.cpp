@@ -48,8 +48,10 @@ Node::~Node() {
   follower_.reset();
   // Coroutines that still wait hold streams and requests: they go with the io_context's queue, before what they refer
   // to.
-  // The store's thread calls back into the requests, and a dial into the plugins: both end first.
+  // The threads of store and journal call back into the requests, and a dial into the plugins: all end first.
   store_.reset();
+  journal_.reset();
+  service_.journal = nullptr;
   service_.store = nullptr;
   if (central_) {
     central_->stop();
@@ -86,6 +88,7 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   if (config_->node.store.enabled) {
     BOOST_OUTCOME_TRY(store_, store::ResultStore::open(state_.store(), config_->node.store));
   }
+  BOOST_OUTCOME_TRY(open_journal());
   worker_pool::WorkerPool::Setup setup;
   setup.io = io_.get();
   setup.state = state_;
@@ -105,6 +108,22 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   central.learned = [this] { close_revoked(); };
   central_ = std::make_shared<CentralLink>(std::move(central));
   return follow();
+}
+
+Outcome<void> Node::open_journal() {
+  const config::JournalConfig& wanted = config_->node.journal;
+  if (wanted.level == "none") {
+    spdlog::warn(
+        "event=no_journal hint=\"node.journal.level = \\\"none\\\": acknowledged does not mean durable; what is "
+        "open when this process dies is lost\"");
+    return done();
+  }
+  journal::Journal::Setup setup;
+  setup.folder = state_.journal();
+  setup.level = wanted.level == "always" ? journal::Level::always : journal::Level::batch;
+  setup.max_bytes = wanted.max_bytes;
+  BOOST_OUTCOME_TRY(journal_, journal::Journal::open(std::move(setup)));
+  return done();
 }
 
 Outcome<void> Node::follow() {
@@ -156,6 +175,7 @@ void Node::fill_service() {
   service_.pool = pool_.get();
   service_.dispatcher = dispatcher_.get();
   service_.store = store_.get();
+  service_.journal = journal_.get();
   service_.explain = &explained_;
   service_.config = [this] { return config_; };
   service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {
@@ -287,6 +307,7 @@ FactSources Node::facts() const {
   from.dispatcher = dispatcher_.get();
   from.requests = requests_.get();
   from.store = store_.get();
+  from.journal = journal_.get();
   from.plugins = plugins_.get();
   from.url = url_;
   from.channel_key = to_hex(channel_keys_.public_key);

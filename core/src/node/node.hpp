@@ -12,6 +12,7 @@
 #include "config/state_dir.hpp"
 #include "dispatch/dispatcher.hpp"
 #include "explain/book.hpp"
+#include "journal/journal.hpp"
 #include "live/follower.hpp"
 #include "node/central_link.hpp"
 #include "node/facts.hpp"
@@ -52,6 +53,7 @@ class Node {
   Node(const config::StateDir& state, config::Snapshot config, std::unique_ptr<boost::asio::io_context> io);
   Outcome<void> open(std::shared_ptr<worker_pool::Launcher> launcher);
   void fill_service();
+  Outcome<void> open_journal();
   Outcome<void> follow();
   void put_in_force(const live::Update& update, std::shared_ptr<const Instances> instances);
   Outcome<void> listen();
@@ -75,6 +77,7 @@ class Node {
   std::unique_ptr<plugin_host::PluginHost> plugins_;
   std::shared_ptr<const Instances> instances_;
   std::unique_ptr<store::ResultStore> store_;
+  std::unique_ptr<journal::Journal> journal_;
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   explain::Book explained_;

@@ -1,6 +1,7 @@
 #include "session/ingest.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "gearbox/wire/picture.hpp"
@@ -84,6 +85,19 @@ Outcome<void> Ingest::reserve(worker_pool::WorkerPool& pool) {
     input.slab = std::move(slab).value();
   }
   reserved_ = true;
+  return done();
+}
+
+Outcome<void> Ingest::fill(ByteView all) {
+  if (all.size() != plain_bytes()) {
+    return Error{Errc::corrupt_data,
+                 std::to_string(all.size()) + " bytes in place of " + std::to_string(plain_bytes())};
+  }
+  for (Input& input : inputs_) {
+    const ByteSpan into = input.slab->bytes().first(input.spec.bytes);
+    if (!into.empty()) std::memcpy(into.data(), all.data(), into.size());
+    all = all.subspan(into.size());
+  }
   return done();
 }
 

@@ -39,6 +39,9 @@ class Ingest {
   Outcome<Room> place(std::size_t input, std::uint64_t offset, std::size_t bytes);
   /// Decodes the next tile of a coded input. Errors: corrupt_data, bad_frame (more tiles than there are).
   Outcome<void> decode(std::size_t input, ByteView tile);
+  /// All inputs' plain bytes at once, one after the other, in order. Precondition: reserved. Errors: corrupt_data when
+  /// they are not as many.
+  Outcome<void> fill(ByteView all);
   bool is_coded(std::size_t input) const { return inputs_[input].chain.has_value(); }
 
   /// After the last byte: were all tiles there; is what looks like a picture one, whole, of a sane size?

@@ -51,4 +51,25 @@ void Parking::park(std::vector<pipeline::ResultTensor>& tensors) {
   }
 }
 
+Outcome<std::vector<pipeline::ResultTensor>> Parking::unpack(const std::vector<wire::TensorSpec>& specs, Bytes bytes) {
+  std::uint64_t total = 0;
+  for (const wire::TensorSpec& spec : specs) total += spec.bytes;
+  if (total != bytes.size()) return Error{Errc::corrupt_data, "the answer's bytes are not those of its tensors"};
+  if (*used_ > 0 && *used_ + total > kLimitBytes) {
+    return Error{Errc::overloaded, "other answers are being fetched"};
+  }
+  const auto slab = std::make_shared<HeapSlab>(std::move(bytes), used_);
+  std::vector<pipeline::ResultTensor> tensors;
+  std::uint64_t at = 0;
+  for (const wire::TensorSpec& spec : specs) {
+    worker_pool::TensorRef piece;
+    piece.spec = spec;
+    piece.slab = slab;
+    piece.offset = at;
+    at += spec.bytes;
+    tensors.push_back({spec, {std::move(piece)}});
+  }
+  return tensors;
+}
+
 }  // namespace gearbox::session

@@ -15,6 +15,9 @@ class Parking {
   /// Copies all pieces into one allocation and lets go of their slabs. When that would pass the limit (all parked
   /// answers together), the pieces stay where they are.
   void park(std::vector<pipeline::ResultTensor>& tensors);
+  /// Tensors of `specs` that lie one after the other in `bytes`. Errors: corrupt_data when those are not their bytes;
+  /// overloaded when that would pass the limit.
+  Outcome<std::vector<pipeline::ResultTensor>> unpack(const std::vector<wire::TensorSpec>& specs, Bytes bytes);
 
  private:
   static constexpr std::uint64_t kLimitBytes = 64ULL << 20;

@@ -33,6 +33,7 @@ constexpr std::uint64_t kReservedForCalls = 16;
 }  // namespace
 
 Requests::Requests(Service& service) : service_(service) {
+  if (service_.journal != nullptr) recover();
   asio::co_spawn(*service_.io, sweep(alive_, this), asio::detached);
 }
 
@@ -55,6 +56,7 @@ asio::awaitable<void> Requests::sweep(std::shared_ptr<bool> alive, Requests* sel
 }
 
 void Requests::sweep_once(Instant now) {
+  clear_shelf(now);
   std::vector<RequestPtr> stalled;
   for (const auto& [key, request] : table_) {
     if (request->uploading && now - request->progress > kStalled) stalled.push_back(request);
@@ -99,10 +101,13 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
       return Error{Errc::bad_input, "this device has used the request id already, for another request"};
     }
     ++counters_.repeated;
-    if (known->second->stream) known->second->stream->resume(header.part);
-    repeat(known->second, listener);
+    const RequestPtr request = known->second;
+    if (request->stream) request->stream->resume(header.part);
+    repeat(request, listener);
+    if (request->waits_for_device) begin_stream_again(request, header.part);
     return done();
   }
+  if (shelved_.contains(key)) return bring_back(key, header, std::move(submit), listener);
   if (header.part > 0) {
     ++counters_.refused;
     return Error{Errc::stream_broken, "node " + service_.node + " does not know this request any more, of which " +
@@ -122,16 +127,20 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
   }
   const RequestPtr& request = made.value();
   request->listener = listener;
-  note_begin(request);
-  table_.emplace(key, request);
-  ++open_;
-  ++devices_[key.device].open;
-  tenants_.opened(identity.ticket.tenant, request->ingest.plain_bytes());
   ++counters_.announced;
-  watch_deadline(request);
+  take_in(request);
   waiting_.push_back(request);
   admit();
   return done();
+}
+
+void Requests::take_in(const RequestPtr& request) {
+  note_begin(request);
+  table_.emplace(request->key, request);
+  ++open_;
+  ++devices_[request->key.device].open;
+  tenants_.opened(request->identity.ticket.tenant, request->ingest.plain_bytes());
+  watch_deadline(request);
 }
 
 void Requests::note_begin(const RequestPtr& request) {
@@ -227,6 +236,10 @@ void Requests::admit() {
     request->progress = Clock::now();
     if (request->trace) request->trace->admitted = request->progress;
     ++uploads_;
+    if (request->recovered) {
+      read_back(request);
+      continue;
+    }
     stop_point("node.upload.announced");
     if (request->upload.complete()) {
       complete(request);
@@ -244,6 +257,7 @@ void Requests::repeat(const RequestPtr& request, const std::shared_ptr<Listener>
   if (before && before != listener && request->reader == before.get()) before->replaced();
   request->listener = listener;
   if (!request->over) watch_deadline(request);
+  if (!request->durable || request->ending) return;  // told as soon as it is written
   switch (request->upload.state()) {
     case UploadState::normal:
     case UploadState::announced:
@@ -314,10 +328,17 @@ void Requests::complete(const RequestPtr& request) {
   request->verified = Clock::now();
   if (request->trace) request->trace->verified = request->verified;
   request->upload.to(UploadState::accepted);
-  ++counters_.accepted;
   counters_.plain_bytes += request->ingest.plain_bytes();
-  if (const auto listener = request->listener.lock()) listener->accepted(request->key.id);
-  stop_point("node.request.accepted");
+  if (service_.journal != nullptr) {
+    write_acceptance(request);  // meanwhile it runs: what comes of it is told after that
+  } else {
+    tell_accepted(request);
+  }
+  start(request);
+}
+
+/// Its inputs are there. Precondition: accepted.
+void Requests::start(const RequestPtr& request) {
   request->upload.to(UploadState::running);
   pipeline::RunRequest run;
   run.config = request->config;
@@ -330,7 +351,9 @@ void Requests::complete(const RequestPtr& request) {
   run.weight = request->identity.ticket.weight;
   run.priority = request->priority;
   run.trace = request->trace;
-  if (request->upload.submit().stream) request->stream = std::make_unique<StreamOut>(parking_);
+  if (request->upload.submit().stream) {
+    request->stream = std::make_unique<StreamOut>(parking_, request->announced.part);
+  }
   run.on_part = [this, weak = std::weak_ptr(request)](pipeline::RunPart part) {
     if (const RequestPtr alive = weak.lock(); alive && !alive->over) came(alive, std::move(part));
   };

@@ -2,6 +2,9 @@
 // (device key, request id), not to a connection: a device that comes back and submits the same id again is told where
 // its upload stands, or gets the answer that is already there.
 //
+// With a journal, what is acknowledged is durable: requests and answers outlive the process of the node
+// (requests_journal.cpp).
+//
 // One strand. Bounded: open requests in all, for each tenant and for each device, the bytes of a tenant's, uploads at
 // once, time, and the bytes of answers that wait for a device which went away.
 #pragma once
@@ -14,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "gearbox/link/upload.hpp"
@@ -81,10 +85,18 @@ struct Request {
   std::vector<pipeline::ResultTensor> tensors;
 
   bool over = false;  // answered or failed; the upload's state says which
+
+  // of the journal
+  bool durable = true;            // false: its acceptance is being written, and told after that
+  bool ending = false;            // its end is being written, or fetched, and told after that
+  bool on_disk = false;           // its end is in the journal
+  bool recovered = false;         // an earlier process accepted it
+  bool waits_for_device = false;  // a recovered stream, which begins when its device is back
 };
 
 struct RequestCounters {
   std::uint64_t announced = 0, accepted = 0, answered = 0, failed = 0, refused = 0, repeated = 0, expired = 0;
+  std::uint64_t recovered = 0;  // of an earlier process, begun again
   std::uint64_t wire_bytes = 0, plain_bytes = 0;
 };
 
@@ -148,10 +160,30 @@ class Requests {
   milliseconds backlog_of(const config::Config& config, const config::TaskConfig& task) const;
   std::uint32_t retry_after(const Request& request, const Error& error) const;
   void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
+  void take_in(const RequestPtr& request);
   void complete(const RequestPtr& request);
+  void start(const RequestPtr& request);
   void finish(const RequestPtr& request, Outcome<pipeline::RunResult> outcome);
   void tell_end(const RequestPtr& request, Listener& listener);
   void settle(const RequestPtr& request, link::UploadState state);
+  // requests_journal.cpp
+  void write_acceptance(const RequestPtr& request);
+  void acceptance_written(const RequestPtr& request, const Outcome<void>& outcome);
+  void tell_accepted(const RequestPtr& request);
+  void conclude(const RequestPtr& request);
+  void write_end(const RequestPtr& request);
+  void end_written(const RequestPtr& request, const Outcome<bool>& first);
+  void recover();
+  Outcome<RequestPtr> remake(const journal::Kept& kept);
+  void give_up(const journal::Kept& kept, const Error& error);
+  void begin_stream_again(const RequestPtr& request, std::uint32_t parts);
+  void read_back(const RequestPtr& request);
+  void shelve(const RequestKey& key);
+  void clear_shelf(Instant now);
+  Outcome<void> bring_back(const RequestKey& key, const wire::FrameHeader& header, wire::Submit submit,
+                           const std::shared_ptr<Listener>& listener);
+  void brought_back(const RequestPtr& request, const wire::Submit& submit, Outcome<journal::Found> found);
+  Outcome<void> fill_from(const RequestPtr& request, const wire::Submit& submit, Outcome<journal::Found> found);
   // streaming.cpp
   void came(const RequestPtr& request, pipeline::RunPart part);
   void put_together(const RequestPtr& request, pipeline::RunResult& result);
@@ -160,6 +192,9 @@ class Requests {
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);
   void forget(const RequestPtr& request);
+  void forget_for_good(const RequestKey& key);
+  void remember(const RequestKey& key);
+  void let_go(const RequestPtr& request);
   void watch_deadline(const RequestPtr& request);
   void expire(const RequestPtr& request);
   void check_idle();
@@ -181,7 +216,9 @@ class Requests {
   };
   std::map<PublicKey, DeviceShare> devices_;
   Tenants tenants_;
-  std::deque<std::weak_ptr<Request>> waiting_;  // announced, without memory or a place yet
+  std::unordered_map<RequestKey, Instant, RequestKeyHash> shelved_;  // answers that only the journal has, since when
+  std::deque<std::pair<Instant, RequestKey>> shelf_order_;           // the same, oldest first; and some that are gone
+  std::deque<std::weak_ptr<Request>> waiting_;                       // announced, without memory or a place yet
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;
   RequestCounters counters_;

@@ -56,7 +56,7 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
   stop_point("node.result.ready");
   ++counters_.answered;
   settle(request, UploadState::done);
-  if (const auto listener = request->listener.lock()) tell_end(request, *listener);
+  conclude(request);
 }
 
 /// The one final word about a request that is over.
@@ -87,8 +87,7 @@ Outcome<RequestKey> Requests::release(std::string_view id) {
   BOOST_OUTCOME_TRY(const RequestKey key, quarantine_.release(id));
   // The failure is remembered for a while: that, too, would be told instead of running it.
   if (const auto known = table_.find(key); known != table_.end() && known->second->over) {
-    const RequestPtr request = known->second;
-    forget(request);
+    forget_for_good(key);
   }
   return key;
 }
@@ -103,7 +102,7 @@ void Requests::fail(const RequestPtr& request, Error error) {
   request->retry_ms = retry_after(*request, *request->error);
   if (request->stream && (code == Errc::cancelled || code == Errc::deadline_exceeded)) request->stream->drop_unsent();
   settle(request, UploadState::failed);
-  if (const auto listener = request->listener.lock()) tell_end(request, *listener);
+  conclude(request);
 }
 
 void Requests::settle(const RequestPtr& request, UploadState state) {
@@ -132,13 +131,8 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (refused) {
     forget(request);
   } else {
-    share.remembered.push_back(request->key);
+    remember(request->key);
     linger(request);
-    const std::size_t most = kRememberedTimes * service_.config()->node.limits.max_requests_per_device;
-    if (share.remembered.size() > most) {
-      const RequestPtr oldest = table_.at(share.remembered.front());
-      forget(oldest);
-    }
   }
   check_idle();
   // Its slabs may go now, or when the store has read them; whoever waits for memory is looked at after that.
@@ -182,8 +176,12 @@ void Requests::keep(const RequestPtr& request) {
   item.node = service_.node;
   item.ok = !request->error.has_value();
   if (request->error) item.error = describe(*request->error);
-  for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
-  item.input_bytes = request->ingest.plain_views();
+  // What an earlier process accepted may end before its bytes are in memory again.
+  const bool there = request->ingest.reserved();
+  if (there) {
+    for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
+    item.input_bytes = request->ingest.plain_views();
+  }
   for (const pipeline::ResultTensor& tensor : request->tensors) {
     item.outputs.push_back(tensor.spec);
     for (const worker_pool::TensorRef& piece : tensor.pieces) item.output_bytes.push_back(piece.bytes());
@@ -197,7 +195,9 @@ void Requests::keep(const RequestPtr& request) {
     std::map<std::string, pipeline::Value> inputs;
     std::vector<pipeline::ResultTensor> outputs;
   };
-  auto held = std::make_shared<Held>(Held{request->ingest.values(), std::move(outputs)});
+  auto held = std::make_shared<Held>();
+  if (there) held->inputs = request->ingest.values();
+  held->outputs = std::move(outputs);
   service_.store->put(std::move(item), [this, held = std::move(held)]() mutable {
     asio::post(*service_.io, [this, held = std::move(held)]() mutable {
       held.reset();
@@ -209,16 +209,48 @@ void Requests::keep(const RequestPtr& request) {
 void Requests::linger(const RequestPtr& request) {
   request->timer.expires_after(kLinger);
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
-    if (const RequestPtr alive = weak.lock(); alive && !failure && alive->over) forget(alive);
+    if (const RequestPtr alive = weak.lock(); alive && !failure && alive->over) let_go(alive);
   });
+}
+
+/// Its device did not come for the answer in time: from here on only the journal has it.
+void Requests::let_go(const RequestPtr& request) {
+  if (request->ending) return linger(request);  // on its way to the disk
+  const RequestKey key = request->key;
+  if (service_.journal == nullptr || !request->on_disk) return forget_for_good(key);
+  forget(request);
+  if (!shelved_.contains(key)) shelve(key);
+}
+
+void Requests::remember(const RequestKey& key) {
+  std::vector<RequestKey>& remembered = devices_[key.device].remembered;
+  if (std::find(remembered.begin(), remembered.end(), key) != remembered.end()) return;
+  remembered.push_back(key);
+  const std::size_t most = kRememberedTimes * service_.config()->node.limits.max_requests_per_device;
+  if (remembered.size() > most) {
+    const RequestKey oldest = remembered.front();
+    forget_for_good(oldest);
+  }
+}
+
+void Requests::forget_for_good(const RequestKey& key) {
+  if (service_.journal != nullptr) service_.journal->forget(key);
+  shelved_.erase(key);
+  if (const auto own = devices_.find(key.device); own != devices_.end()) {
+    std::erase(own->second.remembered, key);
+    if (own->second.empty()) devices_.erase(own);
+  }
+  if (const auto found = table_.find(key); found != table_.end()) {
+    const RequestPtr request = found->second;
+    forget(request);
+  }
 }
 
 void Requests::forget(const RequestPtr& request) {
   request->timer.cancel();
   if (table_.erase(request->key) == 0) return;
-  if (const auto own = devices_.find(request->key.device); own != devices_.end()) {
-    std::erase(own->second.remembered, request->key);
-    if (own->second.empty()) devices_.erase(own);
+  if (const auto own = devices_.find(request->key.device); own != devices_.end() && own->second.empty()) {
+    devices_.erase(own);
   }
   check_idle();
   asio::post(*service_.io, [this] { admit(); });
@@ -227,7 +259,7 @@ void Requests::forget(const RequestPtr& request) {
 void Requests::check_idle() {
   if (!idle_ || open_ > 0) return;
   const bool owed = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
-    return !entry.second->error && !entry.second->listener.expired();
+    return entry.second->ending || (!entry.second->error && !entry.second->listener.expired());
   });
   if (!owed) asio::post(*service_.io, std::exchange(idle_, nullptr));
 }
@@ -244,7 +276,7 @@ void Requests::acknowledge(const RequestKey& key) {
   if (found == table_.end() || !found->second->over) return;
   const RequestPtr request = found->second;
   if (request->trace) request->trace->acknowledged = Clock::now();
-  forget(request);
+  forget_for_good(key);
 }
 
 void Requests::left(const Listener* listener, const PublicKey* device, End end) {
@@ -264,6 +296,8 @@ void Requests::left(const Listener* listener, const PublicKey* device, End end) 
       given_up.push_back(request);
       continue;
     }
+    // What is in the journal was promised: it goes on to its end, and the answer waits.
+    if (service_.journal != nullptr && request->verified != Instant{}) continue;
     request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
     request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
       if (const RequestPtr alive = weak.lock(); alive && !failure) {

@@ -14,6 +14,7 @@
 #include "gearbox/link/keys.hpp"
 #include "gearbox/plugin/codec.hpp"
 #include "gearbox/wire/messages.hpp"
+#include "journal/journal.hpp"
 #include "serving/log_budget.hpp"
 #include "session/identity.hpp"
 #include "store/store.hpp"
@@ -28,6 +29,7 @@ struct Service {
   worker_pool::WorkerPool* pool = nullptr;
   dispatch::Dispatcher* dispatcher = nullptr;
   store::ResultStore* store = nullptr;      // null: nothing is kept
+  journal::Journal* journal = nullptr;      // null: what is acknowledged lives as long as the process
   explain::Book* explain = nullptr;         // null: nothing is remembered
   serving::LogBudget log{20, seconds(10)};  // for what strangers cause
   std::function<config::Snapshot()> config;

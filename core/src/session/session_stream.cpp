@@ -52,7 +52,7 @@ asio::awaitable<void> DeviceSession::write_stream(Self self, RequestPtr request)
     co_return;
   }
   const bool ours = request->listener.lock() == self;
-  if (!ours || !request->over || !request->stream->end_is_due()) co_return;
+  if (!ours || !request->over || request->ending || !request->stream->end_is_due()) co_return;
   if (request->error) {
     self->report(request->key.id, *request->error, request->retry_ms);
   } else {

@@ -6,6 +6,7 @@
 namespace gearbox::session {
 
 void StreamOut::add(pipeline::RunPart part) {
+  if (part.number < first_) return;
   Held held;
   for (const pipeline::ResultTensor& tensor : part.tensors) held.bytes += tensor.spec.bytes;
   held.part = std::make_shared<pipeline::RunPart>(std::move(part));

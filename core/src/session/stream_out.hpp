@@ -17,8 +17,8 @@ class StreamOut {
   static constexpr std::size_t kWindowParts = 64;
   static constexpr std::uint64_t kWindowBytes = 1ULL << 20;  // a larger part goes alone
 
-  /// `parking` outlives it.
-  explicit StreamOut(Parking& parking) : parking_(parking) {}
+  /// `parking` outlives it. Parts before number `from` are dropped: the device has them from an earlier process.
+  explicit StreamOut(Parking& parking, std::uint32_t from = 0) : parking_(parking), first_(from), next_(from) {}
 
   void add(pipeline::RunPart part);
   /// The device has all parts before number `count`. More than were sent: nothing is believed.

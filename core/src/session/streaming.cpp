@@ -18,6 +18,7 @@ void Requests::came(const RequestPtr& request, pipeline::RunPart part) {
                                    " MiB together; a device that takes them as they come may get more"});
   }
   request->stream->add(std::move(part));
+  if (!request->durable) return;  // its acceptance is told first
   if (const auto listener = request->listener.lock()) listener->streaming(request);
 }
 

@@ -47,6 +47,12 @@ void Statement::bind(int index, std::int64_t value) {
   sqlite3_bind_int64(statement_.get(), index, value);
 }
 
+void Statement::bind(int index, ByteView value) {
+  // A null pointer would be NULL, not an empty BLOB.
+  sqlite3_bind_blob64(statement_.get(), index, value.data() != nullptr ? static_cast<const void*>(value.data()) : "",
+                      value.size(), SQLITE_STATIC);
+}
+
 Outcome<bool> Statement::step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
@@ -64,6 +70,12 @@ std::string Statement::text(int column) const {
   const int bytes = sqlite3_column_bytes(statement_.get(), column);
   return data == nullptr ? std::string()
                          : std::string(reinterpret_cast<const char*>(data), static_cast<std::size_t>(bytes));
+}
+
+Bytes Statement::bytes(int column) const {
+  const auto* data = static_cast<const std::byte*>(sqlite3_column_blob(statement_.get(), column));
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return data == nullptr ? Bytes() : Bytes(data, data + size);
 }
 
 std::int64_t Statement::integer(int column) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "gearbox/base/bytes.hpp"
 #include "gearbox/base/outcome.hpp"
 
 struct sqlite3;
@@ -37,6 +38,7 @@ class Statement {
 
   std::string text(int column) const;
   std::int64_t integer(int column) const;
+  Bytes bytes(int column) const;
   bool is_null(int column) const;
 
  private:
@@ -48,6 +50,7 @@ class Statement {
   void bind(int index, const std::string& value) { bind(index, std::string_view(value)); }
   void bind(int index, const char* value) { bind(index, std::string_view(value)); }
   void bind(int index, std::int64_t value);
+  void bind(int index, ByteView value);  // a BLOB; not copied: it must live until the statement has run
   Outcome<bool> step();
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };

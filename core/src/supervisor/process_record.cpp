@@ -69,12 +69,6 @@ bool is_stopped(int pid) {
   return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
 }
 
-std::string own_boot_id() {
-  std::string text = read_small("/proc/sys/kernel/random/boot_id");
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
 std::string executable_of(int pid) {
   std::error_code error;
   std::string target = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", error).string();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gearbox/base/boot.hpp"
 #include "gearbox/base/outcome.hpp"
 
 namespace gearbox::supervisor {
@@ -30,7 +31,6 @@ bool is_stopped(int pid);
 /// Has it begun to end, and does it within two seconds? Waits so long for one that was killed just now, whose sockets
 /// are open still; of one that runs it is told soon.
 bool ends_soon(int pid);
-std::string own_boot_id();
 /// What /proc/PID/exe points at, without the kernel's " (deleted)"; empty when it cannot be read.
 std::string executable_of(int pid);
 

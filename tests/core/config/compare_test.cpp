@@ -56,6 +56,10 @@ enabled = false
 keep_inputs = false
 keep_hours = 1
 max_mb = 2
+[node.journal]
+level = "always"
+max_mb = 20
+keep_hours = 7
 [env.py]
 python = "py/bin/python"
 [env.other]
@@ -157,7 +161,10 @@ const Edit kEdits[] = {
     {"gearbox.toml", "[node.store]\nenabled = false", "[node.store]", "node.store.enabled: false -> true"},
     {"gearbox.toml", "keep_inputs = false", "keep_inputs = true", "node.store.keep_inputs: false -> true"},
     {"gearbox.toml", "keep_hours = 1", "keep_hours = 2", "node.store.keep_hours: 1 -> 2"},
-    {"gearbox.toml", "max_mb = 2", "max_mb = 3", "node.store.max_mb: 2 -> 3"},
+    {"gearbox.toml", "max_mb = 2\n", "max_mb = 3\n", "node.store.max_mb: 2 -> 3"},
+    {"gearbox.toml", "level = \"always\"", "level = \"none\"", "node.journal.level: always -> none"},
+    {"gearbox.toml", "max_mb = 20", "max_mb = 21", "node.journal.max_mb: 20 -> 21"},
+    {"gearbox.toml", "keep_hours = 7", "keep_hours = 8", "node.journal.keep_hours: 7 -> 8"},
     {"gearbox.toml", "\"py/bin/python\"", "\"/opt/py\"", "env.py.python: py/bin/python -> /opt/py"},
     {"gearbox.toml", "\"other/bin/python\"", "\"/opt/o\"", "env.other.python: other/bin/python -> /opt/o"},
     {"gearbox.toml", "version = \"1\"\n", "", "worker[detect].version: 1 -> (none)"},
@@ -338,11 +345,11 @@ TEST_F(Compare, TheKeysThatNeedARestartAreTheseAndNoOthers) {
   for (const Value& value : values_of(*before_)) {
     if (needs_restart(value.key)) found.push_back(value.key);
   }
-  EXPECT_THAT(found,
-              ::testing::ElementsAre("central.enabled", "central.listen", "central.password_checks_at_once",
-                                     "node.enabled", "node.name", "node.listen", "node.advertise", "node.central",
-                                     "node.central_key", "node.limits.input_arena_mb", "node.limits.output_arena_mb",
-                                     "node.store.enabled", "plugins.folder", "plugins.trusted_keys"));
+  EXPECT_THAT(found, ::testing::ElementsAre("central.enabled", "central.listen", "central.password_checks_at_once",
+                                            "node.enabled", "node.name", "node.listen", "node.advertise",
+                                            "node.central", "node.central_key", "node.limits.input_arena_mb",
+                                            "node.limits.output_arena_mb", "node.store.enabled", "node.journal.level",
+                                            "node.journal.max_mb", "plugins.folder", "plugins.trusted_keys"));
 }
 
 TEST_F(Compare, TheFaultNamesEachKeyThatNeedsARestart) {

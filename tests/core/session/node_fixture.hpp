@@ -133,6 +133,7 @@ class NodeFixture : public ::testing::Test {
     setup.state.root = folder_.path();
     setup.config = snapshot_;
     launcher_ = std::make_shared<ByModelName>(io_);
+    launcher_->habits = habits_;
     setup.launcher = launcher_;
     setup.shim = ECHO_WORKER;
     setup.timing.backoff_first = milliseconds(20);
@@ -310,6 +311,7 @@ class NodeFixture : public ::testing::Test {
   config::Config config_;
   config::Snapshot snapshot_;
   asio::io_context io_;
+  std::map<std::string, std::string> habits_;  // see ByModelName
   std::shared_ptr<ByModelName> launcher_;
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;

@@ -19,9 +19,11 @@ inline constexpr std::array kStopPoints = {
     StopPoint{"central.located", "central"},              // placement decided, answer not yet sent
     StopPoint{"node.upload.announced", "node"},           // slab reserved, offset not yet told
     StopPoint{"node.upload.verified", "node"},            // all bytes there and whole, not yet acknowledged
-    StopPoint{"node.request.accepted", "node"},           // acknowledged, first step not yet dispatched
+    StopPoint{"node.request.written", "node"},            // durable, not yet acknowledged
+    StopPoint{"node.request.accepted", "node"},           // acknowledged
     StopPoint{"node.step.dispatched", "node"},            // descriptor published to a worker
     StopPoint{"node.result.ready", "node"},               // last step done, result neither stored nor sent
+    StopPoint{"node.result.written", "node"},             // result durable, not yet sent
     StopPoint{"node.result.sent", "node"},                // result written to the device
     StopPoint{"worker.loaded", "worker"},                 // model loaded, not yet attached
     StopPoint{"worker.call.taken", "worker"},             // descriptor read, Python not yet called

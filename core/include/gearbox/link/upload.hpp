@@ -41,6 +41,10 @@ class UploadReceiver {
   /// anything is received). The state is then `announced`; an upload of no bytes is complete at once.
   static Outcome<UploadReceiver> announce(wire::Submit submit, std::uint64_t limit_bytes);
 
+  /// One whose bytes an earlier process has received and verified: complete, in the state `verifying`. Errors: as
+  /// above.
+  static Outcome<UploadReceiver> received_before(wire::Submit submit, std::uint64_t limit_bytes);
+
   /// Which input and which of its wire bytes lie at the current offset; for the caller to find the place.
   struct Place {
     std::size_t input = 0;

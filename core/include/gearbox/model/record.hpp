@@ -39,6 +39,7 @@ struct Record {
   std::uint64_t max_output_bytes = 1 << 20;  // grant for one call, or one part (max_output_kb in the file)
   bool stream = false;                       // answers come in parts, from stream() instead of infer()
   std::uint32_t streams = 4;                 // generators that are open at once in a worker
+  bool repeatable = false;                   // the same inputs give the same parts: a stream may begin anew
   std::uint32_t load_timeout_ms = 120000;
   std::uint32_t call_timeout_ms = 60000;  // a call that runs longer makes the worker suspect
   bool cancel_by_restart = false;  // a running call that nobody waits for any more ends with its worker's process

@@ -1,0 +1,374 @@
+#include "journal/journal.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "gearbox/base/clock.hpp"
+#include "gearbox/base/text.hpp"
+#include "gearbox/link/upload.hpp"
+#include "journal/rows.hpp"
+
+namespace gearbox::journal {
+
+namespace {
+
+constexpr std::size_t kTogether = 64;       // orders in one commit, at most: the first of them must not wait long
+constexpr milliseconds kTellEvery{10'000};  // between two log lines about one trouble
+
+std::uint64_t total(const std::vector<ByteView>& views) {
+  std::uint64_t bytes = 0;
+  for (const ByteView view : views) bytes += view.size();
+  return bytes;
+}
+
+std::string digest_of(const std::vector<ByteView>& views) {
+  link::Digest digest;
+  for (const ByteView view : views) digest.update(view);
+  return digest.hex();
+}
+
+struct Forget {
+  RequestKey key;
+};
+
+struct Accept {
+  Accepted request;
+  std::function<void(Outcome<void>)> done;
+};
+
+struct Settle {
+  Settled result;
+  std::function<void(Outcome<bool>)> done;
+};
+
+struct Fetch {
+  RequestKey key;
+  std::function<void(Outcome<Found>)> done;
+};
+
+struct Order {
+  std::variant<Accept, Settle, Forget, Fetch> what;
+  std::optional<Error> failure;  // it could not be placed
+  Placed placed;
+  std::uint64_t head_bytes = 0;
+  bool changed = false;    // a row was written
+  std::uint64_t gone = 0;  // bytes that are let go of, as they count
+};
+
+Outcome<void> make_private_folder(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (!failure && ::chmod(folder.c_str(), 0700) != 0) failure.assign(errno, std::generic_category());
+  if (failure) return Error{Errc::io_error, folder.string() + ": " + failure.message()};
+  return done();
+}
+
+/// Rows and slots together: what people may want to look at.
+Outcome<std::filesystem::path> set_aside(const std::filesystem::path& folder) {
+  for (int n = 1;; ++n) {
+    const std::filesystem::path aside = folder.string() + ".damaged-" + std::to_string(n);
+    std::error_code failure;
+    if (std::filesystem::exists(aside, failure)) continue;
+    std::filesystem::rename(folder, aside, failure);
+    if (failure) return Error{Errc::io_error, aside.string() + ": " + failure.message()};
+    return aside;
+  }
+}
+
+}  // namespace
+
+struct Journal::State {
+  Setup setup;
+  Rows rows;    // of the thread, once it runs
+  Slots slots;  // likewise
+  std::vector<Kept> kept;
+
+  mutable std::mutex mutex;  // guards what follows
+  std::condition_variable wake;
+  std::deque<Order> queue;
+  bool stopping = false;
+  Counters counters;
+
+  Instant told_at{};
+  std::thread thread;
+
+  explicit State(Setup wanted) : setup(std::move(wanted)), slots(setup.folder) {}
+
+  std::filesystem::path file() const { return setup.folder / "journal.db"; }
+
+  Outcome<void> open_all() {
+    BOOST_OUTCOME_TRY(make_private_folder(setup.folder));
+    BOOST_OUTCOME_TRY(rows, Rows::open(file()));
+    BOOST_OUTCOME_TRY(rows.count_opening());
+    BOOST_OUTCOME_TRY(kept, rows.all());
+    BOOST_OUTCOME_TRY(const std::set<Slot> used, rows.slots());
+    slots = Slots(setup.folder);
+    BOOST_OUTCOME_TRY(slots.open(used));
+    return done();
+  }
+
+  Outcome<void> open() {
+    Outcome<void> opened = open_all();
+    if (!opened && opened.error().code == Errc::corrupt_data) {
+      rows = Rows();
+      kept.clear();
+      BOOST_OUTCOME_TRY(counters.set_aside, set_aside(setup.folder));
+      spdlog::error(
+          "event=journal_damaged reason=\"{}\" set_aside={} hint=\"what was accepted before is not known any "
+          "more; devices send it again\"",
+          escaped(describe(opened.error())), counters.set_aside.string());
+      opened = open_all();
+    }
+    if (!opened) return opened;
+    counters.requests = kept.size();
+    for (const Kept& one : kept) {
+      counters.bytes += one.input_bytes + one.result_bytes + count_of_row(one.head.size() + one.result.size());
+    }
+    return done();
+  }
+
+  void add(Order order) {
+    {
+      const std::lock_guard lock(mutex);
+      queue.push_back(std::move(order));
+    }
+    wake.notify_one();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock, [&] { return stopping || !queue.empty(); });
+      if (queue.empty()) return;
+      const std::size_t most = setup.level == Level::always ? 1 : kTogether;
+      std::vector<Order> orders;
+      while (!queue.empty() && orders.size() < most) {
+        orders.push_back(std::move(queue.front()));
+        queue.pop_front();
+      }
+      std::uint64_t held = counters.bytes;
+      lock.unlock();
+      for (Order& order : orders) place(order, held);
+      const Outcome<std::vector<Slot>> freed = write(orders);
+      if (freed) {
+        for (const Slot slot : freed.value()) slots.let_go(slot);
+      }
+      for (const Order& order : orders) {
+        if ((!freed || !order.changed) && order.placed.slot != 0) slots.let_go(order.placed.slot);
+      }
+      lock.lock();
+      count(orders, freed);
+      lock.unlock();
+      for (Order& order : orders) tell(order, freed);
+      orders.clear();
+      lock.lock();
+    }
+  }
+
+  /// The payload to where it will lie, large ones durably. `held`: bytes that the journal holds, with this batch's.
+  void place(Order& order, std::uint64_t& held) {
+    const std::vector<ByteView>* parts = nullptr;
+    if (const auto* accept = std::get_if<Accept>(&order.what)) {
+      parts = &accept->request.bytes;
+      order.head_bytes = count_of_row(accept->request.head.size());
+    } else if (const auto* settle = std::get_if<Settle>(&order.what)) {
+      parts = &settle->result.bytes;
+      order.head_bytes = settle->result.head.size();
+    } else {
+      return;
+    }
+    Placed& placed = order.placed;
+    placed.bytes = total(*parts);
+    // A result is smaller than what it lets go of as a rule, and refusing it would help nobody.
+    if (std::holds_alternative<Accept>(order.what) && held + placed.bytes + order.head_bytes > setup.max_bytes) {
+      order.failure = Error{Errc::no_space, "the journal holds " + std::to_string(held >> 20) + " MB of " +
+                                                std::to_string(setup.max_bytes >> 20) + ": results wait for devices"};
+      return;
+    }
+    placed.digest = digest_of(*parts);
+    if (placed.bytes <= kRowBytes) {
+      placed.in_row.reserve(placed.bytes);
+      for (const ByteView part : *parts) placed.in_row.insert(placed.in_row.end(), part.begin(), part.end());
+    } else if (Outcome<Slot> slot = slots.write(*parts)) {
+      placed.slot = slot.value();
+    } else {
+      order.failure = slot.error();
+      return;
+    }
+    held += placed.bytes + order.head_bytes;
+  }
+
+  /// All of them in one transaction; the slots that nothing names any more. Errors: none of them is durable.
+  Outcome<std::vector<Slot>> write(std::vector<Order>& orders) {
+    std::vector<Slot> freed;
+    const bool nothing = std::all_of(orders.begin(), orders.end(), [](const Order& order) {
+      return order.failure.has_value() || std::holds_alternative<Fetch>(order.what);
+    });
+    if (nothing) return freed;
+    Outcome<void> written = rows.begin();
+    if (!written) return written.error();
+    for (Order& order : orders) {
+      if (order.failure) continue;
+      written = write(order, freed);
+      if (!written) break;
+    }
+    if (written) written = rows.commit();
+    if (written) return freed;
+    rows.rollback();
+    for (Order& order : orders) order.changed = false;
+    return written.error();
+  }
+
+  Outcome<void> write(Order& order, std::vector<Slot>& freed) {
+    if (const auto* accept = std::get_if<Accept>(&order.what)) {
+      BOOST_OUTCOME_TRY(order.changed, rows.accept(accept->request.key, accept->request.head, order.placed));
+    } else if (const auto* settle = std::get_if<Settle>(&order.what)) {
+      const Settled& result = settle->result;
+      BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.settle(result.key, result.ok, result.head, order.placed));
+      note(order, gone, freed);
+    } else if (const auto* forget = std::get_if<Forget>(&order.what)) {
+      BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.forget(forget->key));
+      note(order, gone, freed);
+    }
+    return done();
+  }
+
+  static void note(Order& order, const Rows::Gone& gone, std::vector<Slot>& freed) {
+    order.changed = gone.changed;
+    order.gone = gone.bytes;
+    freed.insert(freed.end(), gone.slots.begin(), gone.slots.end());
+  }
+
+  void count(const std::vector<Order>& orders, const Outcome<std::vector<Slot>>& freed) {
+    std::optional<Error> trouble;
+    if (!freed) trouble = freed.error();
+    bool committed = false;
+    for (const Order& order : orders) {
+      if (std::holds_alternative<Fetch>(order.what)) continue;
+      if (order.failure) trouble = order.failure;
+      if (!freed || order.failure) {
+        ++counters.failed;
+        continue;
+      }
+      committed = true;
+      if (!order.changed) {
+        counters.repeated += std::holds_alternative<Forget>(order.what) ? 0 : 1;
+        continue;
+      }
+      counters.bytes -= std::min(counters.bytes, order.gone);
+      if (std::holds_alternative<Forget>(order.what)) {
+        ++counters.forgotten;
+        --counters.requests;
+        continue;
+      }
+      counters.bytes += order.placed.bytes + order.head_bytes;
+      if (std::holds_alternative<Accept>(order.what)) {
+        ++counters.accepted;
+        ++counters.requests;
+      } else {
+        ++counters.settled;
+      }
+    }
+    if (committed) ++counters.commits;
+    if (!trouble) {
+      if (committed) counters.last_error.clear();
+      return;
+    }
+    counters.last_error = describe(*trouble);
+    const Instant now = Clock::now();
+    if (told_at != Instant{} && now - told_at < kTellEvery) return;
+    told_at = now;
+    spdlog::warn("event=journal_failed reason=\"{}\"", escaped(counters.last_error));
+  }
+
+  void tell(Order& order, const Outcome<std::vector<Slot>>& freed) {
+    std::optional<Error> error = order.failure;
+    if (!error && !freed) error = freed.error();
+    if (auto* accept = std::get_if<Accept>(&order.what)) {
+      accept->done(error ? Outcome<void>(*error) : done());
+    } else if (auto* settle = std::get_if<Settle>(&order.what)) {
+      settle->done(error ? Outcome<bool>(*error) : Outcome<bool>(order.changed));
+    } else if (auto* fetch = std::get_if<Fetch>(&order.what)) {
+      fetch->done(read(fetch->key));
+    }
+  }
+
+  Outcome<Found> read(const RequestKey& key) {
+    BOOST_OUTCOME_TRY(auto row, rows.find(key));
+    Placed& placed = row.second;
+    Found found;
+    found.kept = std::move(row.first);
+    if (placed.slot != 0) {
+      BOOST_OUTCOME_TRY(found.bytes, slots.read(placed.slot, placed.bytes));
+    } else {
+      found.bytes = std::move(placed.in_row);
+    }
+    if (found.bytes.size() != placed.bytes || digest_of({ByteView(found.bytes)}) != placed.digest) {
+      return Error{Errc::corrupt_data, "the journal's bytes of this request are not those that were written"};
+    }
+    return found;
+  }
+};
+
+Journal::Journal(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Outcome<std::unique_ptr<Journal>> Journal::open(Setup setup) {
+  auto state = std::make_unique<State>(std::move(setup));
+  BOOST_OUTCOME_TRY(state->open());
+  state->thread = std::thread([at = state.get()] { at->work(); });
+  return std::unique_ptr<Journal>(new Journal(std::move(state)));
+}
+
+Journal::~Journal() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_one();
+  state_->thread.join();
+}
+
+const std::vector<Kept>& Journal::kept() const {
+  return state_->kept;
+}
+
+void Journal::accept(Accepted request, std::function<void(Outcome<void>)> done) {
+  Order order;
+  order.what = Accept{std::move(request), std::move(done)};
+  state_->add(std::move(order));
+}
+
+void Journal::settle(Settled result, std::function<void(Outcome<bool>)> done) {
+  Order order;
+  order.what = Settle{std::move(result), std::move(done)};
+  state_->add(std::move(order));
+}
+
+void Journal::forget(const RequestKey& key) {
+  Order order;
+  order.what = Forget{key};
+  state_->add(std::move(order));
+}
+
+void Journal::fetch(const RequestKey& key, std::function<void(Outcome<Found>)> done) {
+  Order order;
+  order.what = Fetch{key, std::move(done)};
+  state_->add(std::move(order));
+}
+
+Counters Journal::counters() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->counters;
+}
+
+}  // namespace gearbox::journal

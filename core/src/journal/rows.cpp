@@ -1,0 +1,181 @@
+#include "journal/rows.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gearbox::journal {
+
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+
+// WITHOUT ROWID: a request is found by its key alone; `number` keeps the order in which they were accepted.
+constexpr const char* kSchema = R"sql(
+  CREATE TABLE IF NOT EXISTS requests(
+    device BLOB NOT NULL, request BLOB NOT NULL, number INTEGER NOT NULL, head TEXT NOT NULL,
+    input_bytes INTEGER NOT NULL, input_digest TEXT NOT NULL, input_slot INTEGER NOT NULL, input BLOB NOT NULL,
+    openings INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, ok INTEGER NOT NULL DEFAULT 0, result_head TEXT NOT NULL DEFAULT '',
+    result_bytes INTEGER NOT NULL DEFAULT 0, result_digest TEXT NOT NULL DEFAULT '',
+    result_slot INTEGER NOT NULL DEFAULT 0, result BLOB NOT NULL DEFAULT x'',
+    PRIMARY KEY(device, request)) WITHOUT ROWID;
+  PRAGMA user_version = 1;
+)sql";
+
+ByteView device_of(const RequestKey& key) {
+  return key.device.bytes;
+}
+ByteView request_of(const RequestKey& key) {
+  return key.id.bytes;
+}
+
+}  // namespace
+
+Outcome<Rows> Rows::open(const std::filesystem::path& file) {
+  Rows rows;
+  BOOST_OUTCOME_TRY(rows.database_, sqlite::Database::open(file, true));
+  // FULL: each commit is synced to the log before it returns. EXCLUSIVE would keep the command line from looking.
+  BOOST_OUTCOME_TRY(rows.database_.run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"));
+  BOOST_OUTCOME_TRY(auto version, rows.database_.prepare("PRAGMA user_version"));
+  BOOST_OUTCOME_TRY(const bool there, version.first());
+  const std::int64_t number = there ? version.integer(0) : 0;
+  version.rewind();
+  if (number > kVersion) {
+    return Error{Errc::unsupported_version, file.string() + " is of a later version of the broker"};
+  }
+  BOOST_OUTCOME_TRY(auto check, rows.database_.prepare("PRAGMA quick_check(1)"));
+  BOOST_OUTCOME_TRY(const bool checked, check.first());
+  if (!checked || check.text(0) != "ok") {
+    return Error{Errc::corrupt_data, file.string() + ": " + (checked ? check.text(0) : "cannot be checked")};
+  }
+  check.rewind();
+  BOOST_OUTCOME_TRY(rows.database_.run(kSchema));
+  sqlite::Database& database = rows.database_;
+  BOOST_OUTCOME_TRY(rows.accept_,
+                    database.prepare("INSERT OR IGNORE INTO requests(device, request, number, head, input_bytes, "
+                                     "input_digest, input_slot, input) VALUES(?1, ?2, "
+                                     "(SELECT coalesce(max(number), 0) + 1 FROM requests), ?3, ?4, ?5, ?6, ?7)"));
+  BOOST_OUTCOME_TRY(rows.settle_,
+                    database.prepare("UPDATE requests SET settled = 1, ok = ?3, result_head = ?4, result_bytes = ?5, "
+                                     "result_digest = ?6, result_slot = ?7, result = ?8, input_bytes = 0, "
+                                     "input_digest = '', input_slot = 0, input = x'' "
+                                     "WHERE device = ?1 AND request = ?2 AND settled = 0"));
+  BOOST_OUTCOME_TRY(rows.counted_, database.prepare("SELECT settled, input_slot, result_slot, input_bytes, "
+                                                    "result_bytes, length(head) + length(result_head) "
+                                                    "FROM requests WHERE device = ?1 AND request = ?2"));
+  BOOST_OUTCOME_TRY(rows.forget_, database.prepare("DELETE FROM requests WHERE device = ?1 AND request = ?2"));
+  BOOST_OUTCOME_TRY(rows.find_, database.prepare("SELECT head, settled, ok, result_head, input_bytes, result_bytes, "
+                                                 "iif(settled, result_digest, input_digest), "
+                                                 "iif(settled, result_slot, input_slot), iif(settled, result, input) "
+                                                 "FROM requests WHERE device = ?1 AND request = ?2"));
+  return rows;
+}
+
+void Rows::rollback() {
+  // SQLite may have rolled back by itself: then there is nothing left to do.
+  [[maybe_unused]] const Outcome<void> ended = database_.run("ROLLBACK");
+}
+
+Outcome<bool> Rows::accept(const RequestKey& key, const std::string& head, const Placed& input) {
+  BOOST_OUTCOME_TRY(accept_.first(device_of(key), request_of(key), head, static_cast<std::int64_t>(input.bytes),
+                                  input.digest, input.slot, ByteView(input.in_row)));
+  return database_.changed_rows() == 1;
+}
+
+Outcome<Rows::Gone> Rows::settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result) {
+  Gone gone;
+  BOOST_OUTCOME_TRY(const bool there, counted_.first(device_of(key), request_of(key)));
+  if (!there || counted_.integer(0) != 0) {
+    counted_.rewind();
+    return gone;
+  }
+  gone.changed = true;
+  if (const Slot slot = counted_.integer(1); slot != 0) gone.slots.push_back(slot);
+  gone.bytes = static_cast<std::uint64_t>(counted_.integer(3));
+  counted_.rewind();
+  BOOST_OUTCOME_TRY(settle_.first(device_of(key), request_of(key), std::int64_t{ok}, head,
+                                  static_cast<std::int64_t>(result.bytes), result.digest, result.slot,
+                                  ByteView(result.in_row)));
+  return gone;
+}
+
+Outcome<Rows::Gone> Rows::forget(const RequestKey& key) {
+  Gone gone;
+  BOOST_OUTCOME_TRY(gone.changed, counted_.first(device_of(key), request_of(key)));
+  if (!gone.changed) return gone;
+  for (const int column : {1, 2}) {
+    if (const Slot slot = counted_.integer(column); slot != 0) gone.slots.push_back(slot);
+  }
+  gone.bytes = static_cast<std::uint64_t>(counted_.integer(3) + counted_.integer(4)) +
+               count_of_row(static_cast<std::size_t>(counted_.integer(5)));
+  counted_.rewind();
+  BOOST_OUTCOME_TRY(forget_.first(device_of(key), request_of(key)));
+  return gone;
+}
+
+Outcome<void> Rows::count_opening() {
+  return database_.run("UPDATE requests SET openings = openings + 1 WHERE settled = 0");
+}
+
+Outcome<std::vector<Kept>> Rows::all() {
+  BOOST_OUTCOME_TRY(auto select,
+                    database_.prepare("SELECT device, request, head, settled, ok, result_head, "
+                                      "input_bytes, result_bytes, openings FROM requests ORDER BY number"));
+  std::vector<Kept> found;
+  BOOST_OUTCOME_TRY(bool more, select.first());
+  while (more) {
+    Kept kept;
+    const Bytes device = select.bytes(0);
+    const Bytes request = select.bytes(1);
+    if (device.size() != kept.key.device.bytes.size() || request.size() != kept.key.id.bytes.size()) {
+      return Error{Errc::corrupt_data, "a row whose key is of another length"};
+    }
+    std::copy(device.begin(), device.end(), kept.key.device.bytes.begin());
+    std::copy(request.begin(), request.end(), kept.key.id.bytes.begin());
+    kept.head = select.text(2);
+    kept.settled = select.integer(3) != 0;
+    kept.ok = select.integer(4) != 0;
+    kept.result = select.text(5);
+    kept.input_bytes = static_cast<std::uint64_t>(select.integer(6));
+    kept.result_bytes = static_cast<std::uint64_t>(select.integer(7));
+    kept.openings = static_cast<std::uint32_t>(select.integer(8));
+    found.push_back(std::move(kept));
+    BOOST_OUTCOME_TRY(more, select.next());
+  }
+  return found;
+}
+
+Outcome<std::set<Slot>> Rows::slots() {
+  BOOST_OUTCOME_TRY(auto select, database_.prepare("SELECT input_slot, result_slot FROM requests "
+                                                   "WHERE input_slot != 0 OR result_slot != 0"));
+  std::set<Slot> used;
+  BOOST_OUTCOME_TRY(bool more, select.first());
+  while (more) {
+    for (const int column : {0, 1}) {
+      if (const Slot slot = select.integer(column); slot != 0) used.insert(slot);
+    }
+    BOOST_OUTCOME_TRY(more, select.next());
+  }
+  return used;
+}
+
+Outcome<std::pair<Kept, Placed>> Rows::find(const RequestKey& key) {
+  BOOST_OUTCOME_TRY(const bool there, find_.first(device_of(key), request_of(key)));
+  if (!there) return Error{Errc::not_found, "the journal does not hold that"};
+  std::pair<Kept, Placed> found;
+  auto& [kept, placed] = found;
+  kept.key = key;
+  kept.head = find_.text(0);
+  kept.settled = find_.integer(1) != 0;
+  kept.ok = find_.integer(2) != 0;
+  kept.result = find_.text(3);
+  kept.input_bytes = static_cast<std::uint64_t>(find_.integer(4));
+  kept.result_bytes = static_cast<std::uint64_t>(find_.integer(5));
+  placed.bytes = kept.settled ? kept.result_bytes : kept.input_bytes;
+  placed.digest = find_.text(6);
+  placed.slot = find_.integer(7);
+  placed.in_row = find_.bytes(8);
+  find_.rewind();
+  return found;
+}
+
+}  // namespace gearbox::journal

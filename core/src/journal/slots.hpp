@@ -1,0 +1,44 @@
+// slots.hpp: files for payloads that are too large for a row. A slot is used again and again: its name is durable from
+// its first use on, and writing over it needs neither a new directory entry nor, mostly, new blocks, so that one
+// fdatasync makes it durable. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "gearbox/base/bytes.hpp"
+#include "gearbox/base/outcome.hpp"
+
+namespace gearbox::journal {
+
+using Slot = std::int64_t;  // from 1; 0: none
+
+class Slots {
+ public:
+  static constexpr std::size_t kIdle = 32;  // slots that are kept for the next payload
+  static constexpr std::uint64_t kIdleBytes = 256ULL
+                                              << 20;  // in all; one that is larger than its part goes when it is let go
+
+  explicit Slots(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Those of `used` are taken; the rest of what lies there is idle. Errors: io_error.
+  Outcome<void> open(const std::set<Slot>& used);
+  /// Writes `parts` one after the other to an idle slot and syncs it. Errors: no_space, io_error; no slot is taken
+  /// then.
+  Outcome<Slot> write(const std::vector<ByteView>& parts);
+  /// The first `bytes` of a slot. Errors: corrupt_data when it is shorter; io_error.
+  Outcome<Bytes> read(Slot slot, std::uint64_t bytes) const;
+  /// Nothing durable names it any more.
+  void let_go(Slot slot);
+
+  std::filesystem::path path_of(Slot slot) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<Slot> idle_;  // the last one is taken next: its pages may still be in memory
+  Slot highest_ = 0;
+};
+
+}  // namespace gearbox::journal

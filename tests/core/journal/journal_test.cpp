@@ -1,0 +1,381 @@
+#include "journal/journal.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <map>
+#include <random>
+
+#include "journal/slots.hpp"
+
+namespace gearbox::journal::test {
+namespace {
+
+constexpr std::uint64_t kLarge = kRowBytes + 1;
+
+RequestKey key_of(std::uint32_t number) {
+  RequestKey key;
+  std::memcpy(key.device.bytes.data(), "a device", 8);
+  std::memcpy(key.id.bytes.data(), &number, sizeof number);
+  return key;
+}
+
+/// Bytes that no two requests have in common.
+Bytes payload(std::uint32_t number, std::size_t size) {
+  Bytes bytes(size);
+  std::mt19937 random(number);
+  std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::byte>(random()); });
+  return bytes;
+}
+
+class JournalTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "gearbox-journal-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    scratch_ = name;
+    setup_.folder = scratch_ / "journal";
+  }
+  void TearDown() override {
+    journal_.reset();
+    std::filesystem::remove_all(scratch_);
+  }
+  void open() {
+    journal_.reset();
+    auto opened = Journal::open(setup_);
+    ASSERT_TRUE(opened) << describe(opened.error());
+    journal_ = std::move(opened).value();
+  }
+  Outcome<void> accept(std::uint32_t number, const Bytes& bytes, const std::string& head = "head") {
+    std::promise<Outcome<void>> told;
+    // Two views: an input of several tensors.
+    const ByteView all(bytes);
+    const std::size_t half = bytes.size() / 2;
+    journal_->accept({key_of(number), head, {all.first(half), all.subspan(half)}},
+                     [&](Outcome<void> outcome) { told.set_value(std::move(outcome)); });
+    return told.get_future().get();
+  }
+  Outcome<bool> settle(std::uint32_t number, const Bytes& bytes, const std::string& head = "result", bool ok = true) {
+    std::promise<Outcome<bool>> told;
+    journal_->settle({key_of(number), ok, head, {ByteView(bytes)}},
+                     [&](Outcome<bool> outcome) { told.set_value(std::move(outcome)); });
+    return told.get_future().get();
+  }
+  Outcome<Found> fetch(std::uint32_t number) { return fetch_from(*journal_, key_of(number)); }
+  static Outcome<Found> fetch_from(Journal& journal, const RequestKey& key) {
+    std::promise<Outcome<Found>> told;
+    journal.fetch(key, [&](Outcome<Found> found) { told.set_value(std::move(found)); });
+    return told.get_future().get();
+  }
+  /// What was asked before has been done.
+  void barrier() { ASSERT_FALSE(settle(999'999, {}).value()); }
+  std::size_t slot_files() const {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(setup_.folder)) {
+      count += entry.path().filename().string().starts_with("slot-") ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::filesystem::path scratch_;
+  Journal::Setup setup_;
+  std::unique_ptr<Journal> journal_;
+};
+
+TEST_F(JournalTest, WhatWasAcceptedIsThereForTheNextProcessWithItsBytes) {
+  open();
+  EXPECT_TRUE(journal_->kept().empty());
+  const std::vector<std::size_t> sizes{0, 1, 1000, kRowBytes, kLarge, 3'000'000};
+  for (std::uint32_t i = 0; i < sizes.size(); ++i) {
+    ASSERT_TRUE(accept(i, payload(i, sizes[i]), "head " + std::to_string(i)));
+  }
+  open();
+  ASSERT_EQ(journal_->kept().size(), sizes.size());
+  for (std::uint32_t i = 0; i < sizes.size(); ++i) {
+    const Kept& kept = journal_->kept()[i];
+    EXPECT_EQ(kept.key, key_of(i)) << "in the order in which they came";
+    EXPECT_EQ(kept.head, "head " + std::to_string(i));
+    EXPECT_FALSE(kept.settled);
+    EXPECT_EQ(kept.input_bytes, sizes[i]);
+    const auto found = fetch(i);
+    ASSERT_TRUE(found) << describe(found.error());
+    EXPECT_EQ(found.value().bytes, payload(i, sizes[i]));
+    EXPECT_EQ(found.value().kept.head, kept.head);
+    EXPECT_FALSE(found.value().kept.settled);
+  }
+  EXPECT_EQ(slot_files(), 2U);
+  EXPECT_EQ(fetch(77).error().code, Errc::not_found);
+}
+
+TEST_F(JournalTest, TheFirstResultStandsAndALaterOneIsToldSo) {
+  open();
+  ASSERT_TRUE(accept(1, payload(1, 10)));
+  EXPECT_TRUE(settle(1, payload(11, 20), "first").value());
+  EXPECT_FALSE(settle(1, payload(12, 20), "second", false).value());
+  EXPECT_FALSE(settle(2, {}, "of a request that was never accepted").value());
+  open();
+  ASSERT_EQ(journal_->kept().size(), 1U);
+  EXPECT_TRUE(journal_->kept()[0].settled);
+  EXPECT_TRUE(journal_->kept()[0].ok);
+  EXPECT_EQ(journal_->kept()[0].result, "first");
+  const auto found = fetch(1);
+  ASSERT_TRUE(found) << describe(found.error());
+  EXPECT_EQ(found.value().bytes, payload(11, 20));
+  EXPECT_EQ(found.value().kept.result, "first");
+  EXPECT_EQ(found.value().kept.input_bytes, 0U) << "nobody needs the inputs of what is answered";
+  EXPECT_FALSE(settle(1, payload(12, 20), "of the next process").value());
+}
+
+TEST_F(JournalTest, CountsHowOftenItWasOpenedWithARequestUnsettled) {
+  open();
+  ASSERT_TRUE(accept(1, {}));
+  ASSERT_TRUE(accept(2, {}));
+  open();
+  EXPECT_EQ(journal_->kept()[0].openings, 1U);
+  ASSERT_TRUE(settle(1, {}).value());
+  open();
+  EXPECT_EQ(journal_->kept()[0].openings, 1U);
+  EXPECT_EQ(journal_->kept()[1].openings, 2U);
+}
+
+TEST_F(JournalTest, WhatIsForgottenIsGoneAndItsFilesAreUsedAgain) {
+  open();
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(accept(i, payload(i, kLarge)));
+    ASSERT_TRUE(settle(i, payload(100 + i, kLarge)).value());
+    journal_->forget(key_of(i));
+    barrier();
+  }
+  EXPECT_EQ(slot_files(), 2U) << "one for the input, one for the result";
+  const Counters counters = journal_->counters();
+  EXPECT_EQ(counters.requests, 0U);
+  EXPECT_EQ(counters.bytes, 0U);
+  EXPECT_EQ(counters.forgotten, 20U);
+  ASSERT_TRUE(accept(50, payload(50, kLarge)));
+  open();
+  ASSERT_EQ(journal_->kept().size(), 1U);
+  EXPECT_EQ(fetch(50).value().bytes, payload(50, kLarge)) << "not those of whoever had the slot before";
+}
+
+TEST_F(JournalTest, TheSameRequestAcceptedAgainIsTheSameRequest) {
+  open();
+  ASSERT_TRUE(accept(1, payload(1, kLarge)));
+  ASSERT_TRUE(accept(1, payload(2, kLarge)));
+  EXPECT_EQ(journal_->counters().repeated, 1U);
+  EXPECT_EQ(journal_->counters().requests, 1U);
+  open();
+  EXPECT_EQ(fetch(1).value().bytes, payload(1, kLarge));
+}
+
+TEST_F(JournalTest, WhatHasNoRoomIsRefusedTruthfully) {
+  setup_.max_bytes = 1 << 20;
+  open();
+  ASSERT_TRUE(accept(1, payload(1, 600'000)));
+  const auto refused = accept(2, payload(2, 600'000));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::no_space);
+  ASSERT_TRUE(settle(1, payload(3, 600'000)).value()) << "a result is not refused for want of room";
+  journal_->forget(key_of(1));
+  ASSERT_TRUE(accept(2, payload(2, 600'000)));
+  open();
+  ASSERT_EQ(journal_->kept().size(), 1U);
+  EXPECT_EQ(journal_->kept()[0].key, key_of(2));
+}
+
+TEST_F(JournalTest, ManyAtOnceShareTheirCommits) {
+  open();
+  constexpr std::uint32_t kMany = 500;
+  const Bytes bytes = payload(1, 100);
+  std::atomic<std::uint32_t> durable{0};
+  std::promise<void> all;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    journal_->accept({key_of(i), "head", {ByteView(bytes)}}, [&](const Outcome<void>& outcome) {
+      EXPECT_TRUE(outcome);
+      if (++durable == kMany) all.set_value();
+    });
+  }
+  all.get_future().get();
+  EXPECT_LT(journal_->counters().commits, kMany / 2);
+  setup_.level = Level::always;
+  open();
+  EXPECT_EQ(journal_->kept().size(), kMany);
+  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(settle(i, bytes).value());
+  EXPECT_EQ(journal_->counters().commits, 20U);
+}
+
+/// A node that is killed at any moment: what it was told to be durable is.
+TEST_F(JournalTest, WhatWasAcknowledgedSurvivesAKill) {
+  constexpr int kRounds = 8;
+  std::uint32_t next = 0;
+  std::map<std::uint32_t, bool> expected;  // number → is it settled
+  for (int round = 0; round < kRounds; ++round) {
+    int pipe_ends[2];
+    ASSERT_EQ(::pipe(pipe_ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto opened = Journal::open(setup_);
+      if (!opened) ::_exit(1);
+      std::vector<Bytes> held;
+      for (std::uint32_t i = next;; ++i) {
+        held.push_back(payload(i, i % 3 == 0 ? kLarge : 500));
+        const auto say = [&, i](std::uint32_t what) {
+          const std::uint32_t words[2] = {i, what};
+          if (::write(pipe_ends[1], words, sizeof words) != sizeof words) ::_exit(1);
+        };
+        std::promise<void> told;
+        opened.value()->accept({key_of(i), "head", {ByteView(held.back())}}, [&](const Outcome<void>& outcome) {
+          if (!outcome) ::_exit(1);
+          say(0);
+          told.set_value();
+        });
+        told.get_future().get();
+        if (i % 2 == 0) continue;
+        opened.value()->settle({key_of(i), true, "result", {ByteView(held.back())}}, [say](const Outcome<bool>& first) {
+          if (!first || !first.value()) ::_exit(1);
+          say(1);
+        });
+      }
+    }
+    ::close(pipe_ends[1]);
+    const int wanted = 5 + round * 7;
+    std::uint32_t words[2];
+    for (int heard = 0; heard < wanted; ++heard) {
+      ASSERT_EQ(::read(pipe_ends[0], words, sizeof words), static_cast<ssize_t>(sizeof words));
+      expected[words[0]] = expected[words[0]] || words[1] == 1;
+    }
+    ::kill(child, SIGKILL);
+    while (::read(pipe_ends[0], words, sizeof words) == static_cast<ssize_t>(sizeof words)) {
+      expected[words[0]] = expected[words[0]] || words[1] == 1;
+    }
+    ::close(pipe_ends[0]);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it had to be killed";
+    open();
+    std::map<std::uint32_t, Kept> kept;
+    for (const Kept& one : journal_->kept()) {
+      std::uint32_t number = 0;
+      std::memcpy(&number, one.key.id.bytes.data(), sizeof number);
+      kept[number] = one;
+      next = std::max(next, number + 1);
+    }
+    for (const auto& [number, settled] : expected) {
+      ASSERT_TRUE(kept.contains(number)) << number;
+      EXPECT_TRUE(!settled || kept[number].settled) << number;
+      // A settled one holds its answer, which here is what was sent.
+      EXPECT_EQ(fetch(number).value().bytes, payload(number, number % 3 == 0 ? kLarge : 500));
+    }
+    journal_.reset();
+  }
+}
+
+/// A power cut: of the log any beginning may have reached the disk, or zeros instead of its end.
+TEST_F(JournalTest, ALogThatIsCutAnywhereOpensWithABeginningOfWhatWasWritten) {
+  open();
+  constexpr std::uint32_t kMany = 4;
+  for (std::uint32_t i = 0; i < kMany; ++i) ASSERT_TRUE(accept(i, payload(i, 300)));
+  // As it lies there while it is open: closing would fold the log into the database.
+  const std::filesystem::path as_it_was = scratch_ / "as-it-was";
+  std::filesystem::copy(setup_.folder, as_it_was);
+  journal_.reset();
+  const auto log_bytes = std::filesystem::file_size(as_it_was / "journal.db-wal");
+  ASSERT_GT(log_bytes, 4096U);
+  std::size_t whole = 0;
+  const auto check = [&](std::uintmax_t at) {
+    auto opened = Journal::open(setup_);
+    ASSERT_TRUE(opened) << at << ": " << describe(opened.error());
+    const std::vector<Kept>& kept = opened.value()->kept();
+    for (std::uint32_t i = 0; i < kept.size(); ++i) {
+      EXPECT_EQ(kept[i].key, key_of(i)) << at;
+      EXPECT_EQ(fetch_from(*opened.value(), key_of(i)).value().bytes, payload(i, 300)) << at;
+    }
+    whole += kept.size() == kMany ? 1 : 0;
+  };
+  for (const bool zeros : {false, true}) {
+    for (std::uintmax_t at = 0; at <= log_bytes;
+         at += at == log_bytes ? 1 : std::min<std::uintmax_t>(1013, log_bytes - at)) {
+      std::filesystem::remove_all(setup_.folder);
+      std::filesystem::copy(as_it_was, setup_.folder);
+      std::filesystem::remove(setup_.folder / "journal.db-shm");
+      std::filesystem::resize_file(setup_.folder / "journal.db-wal", at);
+      if (zeros) std::filesystem::resize_file(setup_.folder / "journal.db-wal", log_bytes);
+      check(at);
+    }
+  }
+  EXPECT_GE(whole, 2U) << "the uncut ones";
+}
+
+TEST_F(JournalTest, ADamagedOneIsSetAsideWithItsFilesAndSaidSo) {
+  for (const bool zeros : {true, false}) {
+    open();
+    ASSERT_TRUE(accept(1, payload(1, kLarge)));
+    journal_.reset();
+    std::fstream file(setup_.folder / "journal.db", std::ios::in | std::ios::out | std::ios::binary);
+    const std::string bad(zeros ? 8192 : 60, zeros ? '\0' : 'x');
+    file.write(bad.data(), static_cast<std::streamsize>(bad.size()));
+    file.close();
+    open();
+    EXPECT_TRUE(journal_->kept().empty());
+    const std::filesystem::path aside = journal_->counters().set_aside;
+    ASSERT_FALSE(aside.empty());
+    EXPECT_TRUE(std::filesystem::exists(aside / "journal.db"));
+    EXPECT_TRUE(std::filesystem::exists(aside / "slot-1")) << "what it named is kept with it";
+    ASSERT_TRUE(accept(1, payload(2, kLarge)));
+    journal_->forget(key_of(1));
+  }
+}
+
+TEST_F(JournalTest, BytesThatChangedOnTheDiskAreNotPassedOn) {
+  open();
+  ASSERT_TRUE(accept(1, payload(1, kLarge)));
+  journal_.reset();
+  {
+    std::fstream file(setup_.folder / "slot-1", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(1000);
+    file.put(static_cast<char>(payload(1, kLarge)[1000] ^ std::byte{1}));
+  }
+  open();
+  EXPECT_EQ(fetch(1).error().code, Errc::corrupt_data);
+  journal_.reset();
+  std::filesystem::resize_file(setup_.folder / "slot-1", 10);
+  open();
+  EXPECT_EQ(fetch(1).error().code, Errc::corrupt_data);
+  std::filesystem::remove(setup_.folder / "slot-1");
+  EXPECT_EQ(fetch(1).error().code, Errc::corrupt_data);
+}
+
+/// A disk that is full, by the one way that needs no mount: no file of this process may grow.
+TEST_F(JournalTest, AFullDiskIsSaidAndOverWhenThereIsRoomAgain) {
+  open();
+  ASSERT_TRUE(accept(1, payload(1, 100)));
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit limit {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  struct rlimit none = limit;
+  none.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto small = accept(2, payload(2, 100));
+  const auto large = accept(3, payload(3, kLarge));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  ::signal(SIGXFSZ, before);
+  EXPECT_FALSE(small);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, Errc::no_space);
+  EXPECT_FALSE(journal_->counters().last_error.empty());
+  EXPECT_TRUE(accept(2, payload(2, 100)));
+  EXPECT_TRUE(accept(3, payload(3, kLarge)));
+  EXPECT_TRUE(journal_->counters().last_error.empty());
+  open();
+  EXPECT_EQ(journal_->kept().size(), 3U);
+}
+
+}  // namespace
+}  // namespace gearbox::journal::test

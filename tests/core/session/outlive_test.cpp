@@ -1,0 +1,331 @@
+// Requests and answers that outlive the process of their node: what was acknowledged is finished by the next one, once.
+#include <thread>
+
+#include "core/session/node_fixture.hpp"
+#include "session/written.hpp"
+#include "support/gate.hpp"
+
+namespace gearbox::session {
+namespace {
+
+using wire::FrameType;
+
+class Outlive : public NodeFixture {
+ protected:
+  Outlive() {
+    for (const char* name : {"pace", "stream", "steady"}) add_model(name);
+    for (auto at = config_.models.end() - 2; at != config_.models.end(); ++at) {
+      at->stream = true;
+      at->prefetch = 5;
+      at->max_output_bytes = 64 << 10;
+    }
+    config_.models.back().repeatable = true;
+    habits_["steady"] = "stream";
+    add_task("pace", {{"run", "pace"}});
+    add_task("stream", {{"tell", "stream"}});
+    add_task("steady", {{"tell", "steady"}});
+    config_.tasks["pace"].deadline = seconds(60);
+    setup_.folder = folder_.path() / "journal";
+  }
+  ~Outlive() override { end_process(); }
+
+  void begin(const std::vector<std::string>& models) {
+    auto opened = journal::Journal::open(setup_);
+    ASSERT_TRUE(opened) << describe(opened.error());
+    journal_ = std::move(opened).value();
+    service_.journal = journal_.get();
+    auto store = store::ResultStore::open(folder_.path() / "store", {});
+    ASSERT_TRUE(store) << describe(store.error());
+    store_ = std::move(store).value();
+    service_.store = store_.get();
+    config_.workers.clear();
+    start(models);
+  }
+  /// Nothing is finished or told, as when it is killed; what was asked of the journal is done.
+  void end_process() {
+    devices_.clear();
+    journal_.reset();
+    store_.reset();
+    service_.journal = nullptr;
+    service_.store = nullptr;
+    for (int i = 0; i < 100; ++i) io_.poll();
+    requests_.reset();
+    dispatcher_.reset();
+    pool_.reset();
+    for (int i = 0; i < 100; ++i) io_.poll();
+    gate_.open();
+  }
+  void next_process(const std::vector<std::string>& models) {
+    end_process();
+    begin(models);
+  }
+  /// Only the announcement: the bytes are known there.
+  wire::Frame ask_again(const DevicePtr& device, const std::string& task, ByteView bytes, RequestId id) {
+    send(device, FrameType::submit, id, submit_of(task, bytes));
+    return next_final(device);
+  }
+  static Bytes slow(std::size_t count = 4000) {
+    Bytes bytes = some_bytes(count);
+    bytes[0] = static_cast<std::byte>(test_support::kHeld);
+    return bytes;
+  }
+  /// Sends it whole; returns when it is accepted and its call at the gate.
+  void hold(const DevicePtr& device, const Bytes& bytes, RequestId id) {
+    send(device, FrameType::submit, id, submit_of("pace", bytes), bytes, 0, wire::kInlinePayload);
+    EXPECT_EQ(next(device).header.type, FrameType::accepted);
+    EXPECT_TRUE(until([&] { return gate_.is_reached(); }));
+  }
+  void stream(const DevicePtr& device, const std::string& task, RequestId id, std::uint32_t from, bool inlined) {
+    const std::string words = "count=40 size=20";
+    const ByteView bytes = view_of(words);
+    wire::Submit submit = wire::parse<wire::Submit>(submit_of(task, bytes)).value();
+    submit.stream = true;
+    wire::FrameHeader header;
+    header.type = FrameType::submit;
+    header.request = id;
+    header.part = from;
+    if (inlined) header.flags = wire::kInlinePayload;
+    const Bytes payload = inlined ? Bytes(bytes.begin(), bytes.end()) : Bytes();
+    asio::co_spawn(io_, write(device, header, wire::to_json(submit), payload), asio::detached);
+  }
+  /// Takes parts `from` to 40 and acknowledges each up to `last`; returns when `last` was acknowledged.
+  void take_parts(const DevicePtr& device, RequestId id, std::uint32_t from, std::uint32_t last) {
+    for (std::uint32_t i = from; i < last; ++i) {
+      const wire::Frame frame = next_final(device);
+      ASSERT_EQ(frame.header.type, FrameType::result_part) << frame.json;
+      ASSERT_EQ(frame.header.part, i);
+      wire::FrameHeader header;
+      header.type = FrameType::part_ack;
+      header.request = id;
+      header.part = i + 1;
+      asio::co_spawn(io_, write(device, header, {}, {}), asio::detached);
+    }
+  }
+  void acknowledge(const DevicePtr& device, RequestId id) {
+    send(device, FrameType::result_ack, id, {});
+    ASSERT_TRUE(until([&] { return journal_->counters().forgotten == 1; }));
+  }
+
+  journal::Journal::Setup setup_;
+  std::unique_ptr<journal::Journal> journal_;
+  std::unique_ptr<store::ResultStore> store_;
+  test_support::Gate gate_{folder_.path() / "pace"};
+};
+
+TEST_F(Outlive, TheNextProcessFinishesWhatWasAcknowledged) {
+  for (const std::size_t size : {std::size_t{4000}, std::size_t{300'000}}) {
+    SCOPED_TRACE(size);
+    begin({"pace"});
+    const Bytes bytes = slow(size);
+    hold(log_in(), bytes, id_of(1));
+    next_process({"pace"});
+    EXPECT_EQ(requests_->counters().recovered, 1U);
+    ASSERT_TRUE(until([&] { return gate_.is_reached(); })) << "it runs before its device is there";
+    const DevicePtr device = log_in();
+    send(device, FrameType::submit, id_of(1), submit_of("pace", bytes));
+    EXPECT_EQ(next(device).header.type, FrameType::accepted) << "no byte is asked for again";
+    gate_.open();
+    const wire::Frame answer = next_final(device);
+    ASSERT_EQ(answer.header.type, FrameType::result) << answer.json;
+    EXPECT_EQ(answer.payload, bytes);
+    EXPECT_EQ(calls(), 1U);
+    acknowledge(device, id_of(1));
+    next_process({"pace"});
+    EXPECT_EQ(requests_->counters().recovered, 0U);
+    EXPECT_TRUE(journal_->kept().empty());
+    end_process();
+  }
+}
+
+TEST_F(Outlive, AnAnswerWaitsForItsDeviceAndIsNotWorkedOutAgain) {
+  begin({"echo", "fail"});
+  const Bytes bytes = some_bytes(200'000);
+  ASSERT_EQ(ask(log_in(), "echo", bytes, id_of(1)).header.type, FrameType::result);
+  const Error failure = error_of(ask(log_in(), "fail", bytes, id_of(2)));
+  for (int process = 0; process < 2; ++process) {
+    next_process({"echo", "fail"});
+    const DevicePtr device = log_in();
+    const wire::Frame answer = ask_again(device, "echo", bytes, id_of(1));
+    ASSERT_EQ(answer.header.type, FrameType::result) << answer.json;
+    EXPECT_EQ(answer.payload, bytes);
+    EXPECT_EQ(error_of(ask_again(device, "fail", bytes, id_of(2))).detail, failure.detail);
+    // Once more on another connection, from memory now.
+    EXPECT_EQ(ask_again(log_in(), "echo", bytes, id_of(1)).payload, bytes);
+    EXPECT_EQ(calls(), 0U);
+  }
+  const DevicePtr device = log_in();
+  ASSERT_EQ(ask_again(device, "echo", bytes, id_of(1)).header.type, FrameType::result);
+  acknowledge(device, id_of(1));
+  next_process({"echo", "fail"});
+  ASSERT_EQ(journal_->kept().size(), 1U) << "the failure is not acknowledged";
+}
+
+TEST_F(Outlive, AnIdIsNotUsedForAnotherRequest) {
+  begin({"echo"});
+  ASSERT_EQ(ask(log_in(), "echo", some_bytes(100), id_of(1)).header.type, FrameType::result);
+  next_process({"echo"});
+  const DevicePtr device = log_in();
+  EXPECT_EQ(error_of(ask(device, "echo", some_bytes(100, 2), id_of(1))).code, Errc::bad_input);
+  EXPECT_EQ(ask_again(device, "echo", some_bytes(100), id_of(1)).payload, some_bytes(100)) << "that is still there";
+  EXPECT_EQ(calls(), 0U);
+}
+
+TEST_F(Outlive, WhatCannotBeDoneAnyMoreFailsOnceWithTheReason) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  hold(log_in(), bytes, id_of(1));
+  config_.tasks.erase("pace");
+  next_process({"pace"});
+  ASSERT_TRUE(until([&] { return journal_->counters().settled == 1; }));
+  const DevicePtr device = log_in();
+  EXPECT_EQ(error_of(ask_again(device, "pace", bytes, id_of(1))).code, Errc::unknown_task);
+  next_process({"pace"});
+  EXPECT_EQ(requests_->counters().failed, 0U) << "it has failed before";
+  EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::unknown_task);
+}
+
+TEST_F(Outlive, ARequestThatMayBeWhatEndsTheNodeIsGivenUp) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  hold(log_in(), bytes, id_of(1));
+  for (int process = 1; process < 8; ++process) {
+    next_process({"pace"});
+    ASSERT_EQ(requests_->counters().recovered, 1U) << process;
+  }
+  next_process({"pace"});
+  EXPECT_EQ(requests_->counters().recovered, 0U);
+  EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::quarantined);
+}
+
+TEST_F(Outlive, ADeadlineGoesOnWhileNoProcessIsThere) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  const DevicePtr device = log_in();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", bytes), bytes, 0, wire::kInlinePayload, 900);
+  ASSERT_EQ(next(device).header.type, FrameType::accepted);
+  const Instant over = Clock::now() + milliseconds(950);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  end_process();
+  std::this_thread::sleep_until(over);
+  begin({"pace"});
+  EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::deadline_exceeded);
+  EXPECT_EQ(calls(), 0U);
+}
+
+TEST_F(Outlive, ADeviceThatIsLostDoesNotLoseWhatWasAcknowledged) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  {
+    const DevicePtr device = log_in(true);
+    hold(device, bytes, id_of(1));
+    device->stream->close();
+  }
+  gate_.open();
+  ASSERT_TRUE(until([&] { return journal_->counters().settled == 1; }));
+  EXPECT_EQ(ask_again(log_in(), "pace", bytes, id_of(1)).payload, bytes);
+  EXPECT_EQ(calls(), 1U);
+}
+
+TEST_F(Outlive, WhatTheJournalHasNoRoomForIsRefusedAndMayComeAgain) {
+  setup_.max_bytes = 20'000;
+  begin({"echo"});
+  const DevicePtr device = log_in();
+  ASSERT_EQ(ask(device, "echo", some_bytes(15'000), id_of(1)).header.type, FrameType::result);
+  send(device, FrameType::submit, id_of(2), submit_of("echo", some_bytes(6000)), some_bytes(6000), 0,
+       wire::kInlinePayload);
+  const wire::Frame refused = next(device);
+  EXPECT_EQ(error_of(refused).code, Errc::no_space) << "and it was not said to be accepted";
+  EXPECT_GT(wire::parse<wire::ErrorMessage>(refused.json).value().retry_after_ms, 0U);
+  acknowledge(device, id_of(1));
+  EXPECT_EQ(ask(device, "echo", some_bytes(6000), id_of(2)).payload, some_bytes(6000));
+}
+
+TEST_F(Outlive, AStreamGoesOnBehindThePartsThatItsDeviceHas) {
+  begin({"steady"});
+  const DevicePtr first = log_in();
+  stream(first, "steady", id_of(1), 0, true);
+  take_parts(first, id_of(1), 0, 10);
+  next_process({"steady"});
+  EXPECT_EQ(requests_->counters().recovered, 1U);
+  const DevicePtr device = log_in();
+  stream(device, "steady", id_of(1), 10, false);
+  take_parts(device, id_of(1), 10, 40);
+  const wire::Frame end = next_final(device);
+  ASSERT_EQ(end.header.type, FrameType::result) << end.json;
+  EXPECT_EQ(wire::parse<wire::ResultMessage>(end.json).value().parts, 40U);
+  acknowledge(device, id_of(1));
+}
+
+TEST_F(Outlive, AStreamThatIsNotRepeatableBreaksUnlessNothingOfItWasDelivered) {
+  begin({"stream"});
+  const DevicePtr first = log_in();
+  stream(first, "stream", id_of(1), 0, true);
+  take_parts(first, id_of(1), 0, 10);
+  stream(first, "stream", id_of(2), 0, true);
+  ASSERT_TRUE(until([&] { return journal_->counters().accepted == 2; }));
+  next_process({"stream"});
+  EXPECT_EQ(requests_->counters().recovered, 2U);
+  const DevicePtr device = log_in();
+  stream(device, "stream", id_of(1), 10, false);
+  EXPECT_EQ(error_of(next_final(device)).code, Errc::stream_broken);
+  stream(device, "stream", id_of(2), 0, false);
+  take_parts(device, id_of(2), 0, 40);
+  EXPECT_EQ(next_final(device).header.type, FrameType::result);
+}
+
+TEST(Written, ARequestIsReadAsItWasWritten) {
+  WrittenRequest request;
+  request.submit =
+      wire::parse<wire::Submit>(R"({"task":"a \"b\"","inputs":[],"digest":"00","wire_bytes":7,"stream":true})").value();
+  request.identity.user = "anna";
+  request.identity.ticket.tenant = 7;
+  request.identity.ticket.tasks = {"a", "b"};
+  request.identity.local = true;
+  request.priority = 3;
+  request.attempt = 5;
+  request.deadline = Clock::now() + seconds(10);
+  const auto read = written_request(to_text(request));
+  ASSERT_TRUE(read) << describe(read.error());
+  EXPECT_EQ(wire::to_json(read.value().submit), wire::to_json(request.submit));
+  EXPECT_EQ(wire::to_json(read.value().identity.ticket), wire::to_json(request.identity.ticket));
+  EXPECT_EQ(read.value().identity.user, "anna");
+  EXPECT_TRUE(read.value().identity.local);
+  EXPECT_EQ(read.value().priority, 3);
+  EXPECT_EQ(read.value().attempt, 5U);
+  EXPECT_EQ(read.value().deadline, request.deadline);
+}
+
+TEST(Written, AfterAnotherBootTheTimeThatWasLeftIsLeftAgain) {
+  WrittenRequest request;
+  request.submit = wire::parse<wire::Submit>(R"({"task":"t","inputs":[],"digest":"00","wire_bytes":7})").value();
+  request.deadline = Clock::now() + seconds(20);
+  std::string text = to_text(request);
+  const std::size_t at = text.find("\"boot\":\"");
+  ASSERT_NE(at, std::string::npos);
+  text[at + 8] = text[at + 8] == 'x' ? 'y' : 'x';
+  const std::size_t number = text.find("\"deadline_ns\":");
+  text.insert(number + 14, "9");  // of that boot's clock
+  const auto read = written_request(text);
+  ASSERT_TRUE(read) << describe(read.error());
+  const auto left = read.value().deadline - Clock::now();
+  EXPECT_GT(left, seconds(15));
+  EXPECT_LE(left, seconds(20));
+}
+
+TEST(Written, WhatIsCutOrOddIsRefused) {
+  WrittenRequest request;
+  request.submit = wire::parse<wire::Submit>(R"({"task":"t","inputs":[],"digest":"00","wire_bytes":7})").value();
+  const std::string text = to_text(request);
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    EXPECT_EQ(written_request(text.substr(0, length)).error().code, Errc::corrupt_data) << length;
+  }
+  EXPECT_FALSE(written_request("[]"));
+  EXPECT_FALSE(written_end("{}"));
+  const auto end = written_end(to_text(WrittenEnd{{}, Error{Errc::model_failed, "ValueError: \"x\""}}));
+  ASSERT_TRUE(end && end.value().error);
+  EXPECT_EQ(end.value().error->code, Errc::model_failed);
+  EXPECT_EQ(end.value().error->detail, "ValueError: \"x\"");
+}
+
+}  // namespace
+}  // namespace gearbox::session
