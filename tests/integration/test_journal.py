@@ -84,6 +84,7 @@ class Journal(unittest.TestCase):
         aside = self.node()["journal"]["set_aside"]
         self.assertTrue(os.path.exists(os.path.join(aside, "journal.db")), aside)
         self.assertIn("event=journal_damaged", self.cluster.log())
+        self.assertIn(f"was damaged at the start, and set aside as {aside}", self.cluster.run("status").stdout)
         self.send(2)
         self.ends_clean()
 
@@ -93,6 +94,7 @@ class Journal(unittest.TestCase):
         self.send(2)
         self.assertEqual(self.node()["journal"], {"level": "none"})
         self.assertIn("acknowledged does not mean durable", self.cluster.log())
+        self.assertIn("journal: none, acknowledged does not mean durable", self.cluster.run("status").stdout)
         self.assertFalse((self.cluster.state / "journal").exists())
         self.ends_clean()
 

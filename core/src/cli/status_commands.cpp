@@ -82,6 +82,21 @@ void print_node(const json::object& node) {
   if (!models.empty()) print("\n" + models.text(colour_wanted()));
 }
 
+/// What is acknowledged and not delivered, and what is wrong with keeping it.
+void print_journal(const json::object& node) {
+  const json::value* found = node.if_contains("journal");
+  if (found == nullptr || !found->is_object()) return;
+  const json::object& journal = found->get_object();
+  const std::string level = text_in(journal, "level");
+  if (level == "none") return print("\njournal: none, acknowledged does not mean durable\n");
+  print("\njournal: " + level + ", " + std::to_string(number_in(journal, "requests")) + " requests, " +
+        bytes_text(number_in(journal, "bytes")) + "\n");
+  const std::string error = text_in(journal, "last_error");
+  if (!error.empty()) print("  cannot write: " + escaped(error, 200) + "\n");
+  const std::string aside = text_in(journal, "set_aside");
+  if (!aside.empty()) print("  was damaged at the start, and set aside as " + escaped(aside, 400) + "\n");
+}
+
 void run_status(CliContext& context) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
@@ -97,6 +112,7 @@ void run_status(CliContext& context) {
   } else if (supervisor || central || node) {
     print_roles(supervisor, central, node);
     if (node) print_node(node.value());
+    if (node) print_journal(node.value());
   } else {
     std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
                  state.value().root.c_str());
