@@ -109,7 +109,11 @@ struct Journal::State {
   Outcome<void> open_all() {
     BOOST_OUTCOME_TRY(make_private_folder(setup.folder));
     BOOST_OUTCOME_TRY(rows, Rows::open(file()));
-    BOOST_OUTCOME_TRY(rows.count_opening());
+    if (Outcome<void> counted = rows.count_opening(); !counted) {
+      if (counted.error().code == Errc::corrupt_data) return counted.error();
+      // On a full disk what is there can be read all the same.
+      spdlog::warn("event=journal_failed reason=\"{}\"", escaped(describe(counted.error())));
+    }
     BOOST_OUTCOME_TRY(kept, rows.all());
     BOOST_OUTCOME_TRY(const std::set<Slot> used, rows.slots());
     slots = Slots(setup.folder);
