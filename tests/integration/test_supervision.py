@@ -97,11 +97,14 @@ class Supervision(unittest.TestCase):
 
     def test_the_end_of_a_worker_is_told_with_its_signal(self):
         self.start(workers=1)
-        os.kill(self.all_ready(1)[0], signal.SIGSEGV)
+        killed = self.all_ready(1)[0]
+        os.kill(killed, signal.SIGSEGV)
+        # Told until the next one is ready, and for good in the log.
+        reason = wait_until("its reason", lambda: self.workers()[0]["reason"], 10, 0.02)
+        self.assertEqual(reason, "its process ended: killed by signal 11 (SIGSEGV)")
+        line = f"worker-1 (pid {killed}) ended: killed by signal 11 (SIGSEGV)"
+        wait_until("its line in the log", lambda: line in self.cluster.log(), 10)
         self.all_ready(1)
-        ended = "its process ended: killed by signal 11 (SIGSEGV)"
-        self.assertEqual(wait_until("its reason", lambda: self.workers()[0]["reason"], 10), ended)
-        self.assertIn("ended: killed by signal 11 (SIGSEGV)", self.cluster.log())
 
     def test_a_quarantined_request_is_listed_shown_and_released(self):
         self.start(workers=1)

@@ -181,10 +181,10 @@ void Pool::watch_process(Worker& worker) {
     if (pidfd >= 0) ::close(pidfd);
     worker.alive = false;
     if (pidfd >= 0 || reason_number != ESRCH) {
-      worker.reason = "its process cannot be watched: " + (error ? error.message() : std::strerror(reason_number));
+      worker.said = "its process cannot be watched: " + (error ? error.message() : std::strerror(reason_number));
       ::kill(worker.pid, SIGKILL);  // what cannot be watched must not run
     }
-    return process_ended(worker);
+    return process_gone(worker);
   }
   worker.process.async_wait(Wait::wait_read, [self = weak_from_this(), slot = worker.slot](const error_code& failed) {
     const auto pool = self.lock();
@@ -209,7 +209,7 @@ void Pool::hung_up(Worker& worker) {
 /// Its pidfd has fired. Only who started it can tell how it ended; its calls wait that moment for their reason.
 void Pool::process_gone(Worker& worker) {
   worker.leave.cancel();
-  const bool explained = worker.life == Life::gone || !worker.said.empty() || worker.told_to_end;
+  const bool explained = worker.life == Life::gone || !worker.said.empty() || worker.told_to_end || worker.pid == 0;
   if (explained || stopping_) return process_ended(worker);
   worker.leaving = true;
   if (worker.life == Life::ready) worker.life = Life::suspect;
@@ -217,7 +217,7 @@ void Pool::process_gone(Worker& worker) {
                              [self = weak_from_this(), slot = worker.slot, id = worker.id](const Launcher::End& end) {
                                const auto pool = self.lock();
                                Worker* const there = pool ? pool->by_slot(slot) : nullptr;
-                               if (there == nullptr || there->id != id || !there->alive) return;
+                               if (there == nullptr || there->id != id || there->pid == 0) return;
                                if (there->said.empty() && !end.how.empty())
                                  there->said = "its process ended: " + end.how;
                                if (end.outgrown) ++pool->ended_.outgrown;

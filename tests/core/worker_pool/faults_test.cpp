@@ -148,6 +148,34 @@ TEST_F(PoolFixture, AWorkerThatExitsBeforeItAttachesFailsToo) {
   EXPECT_EQ(pool_->workers()[0].reason, "its process ended: exit code 3");
 }
 
+/// Its processes have ended, and are reaped, before anybody hears of them.
+class DeadOnArrival final : public Launcher {
+ public:
+  explicit DeadOnArrival(boost::asio::io_context& io) : io_(io) {}
+  void launch(Order, std::function<void(Outcome<int>)> started) override {
+    const int pid = ::fork();
+    if (pid == 0) ::_exit(127);
+    ::waitpid(pid, nullptr, 0);
+    boost::asio::post(io_, [started = std::move(started), pid] { started(pid); });
+  }
+  void how_ended(int, std::function<void(End)> told) override {
+    boost::asio::post(io_, [told = std::move(told)] { told({.how = "exit code 127", .outgrown = false}); });
+  }
+  void stop(int, milliseconds) override {}
+  void cancel_all() override {}
+
+ private:
+  boost::asio::io_context& io_;
+};
+
+TEST_F(PoolFixture, AWorkerThatEndsAtOnceFailsWithItsExitCode) {
+  timing_.start_tries = 2;
+  ASSERT_TRUE(create(1, {}, std::make_shared<DeadOnArrival>(io_)));
+  ASSERT_TRUE(state_is("failed"));
+  EXPECT_EQ(pool_->workers()[0].reason, "its process ended: exit code 127");
+  stop();
+}
+
 TEST_F(PoolFixture, AWorkerThatNeverAttachesIsKilledAtTheLoadLimit) {
   record().load_timeout_ms = 300;
   timing_.start_tries = 1;
