@@ -5,6 +5,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench/models"))
+import arms  # noqa: E402
 import figures  # noqa: E402
 
 
@@ -73,6 +74,11 @@ class OfRound(unittest.TestCase):
     def test_rounds_come_to_median_and_spread(self):
         found = figures.over_rounds([{"a": 3, "b": 1}, {"a": 1}, {"a": 2}])
         self.assertEqual(found, {"a": (2, 1, 3), "b": (1, 1, 1)})
+
+
+class Devices(unittest.TestCase):
+    def test_no_device_has_more_than_eight_connections_and_all_have_as_many(self):
+        self.assertEqual([arms.devices_for(clients) for clients in (1, 8, 9, 11, 16, 64)], [1, 1, 3, 11, 2, 8])
 
 
 if __name__ == "__main__":
