@@ -1,8 +1,9 @@
 """The bare limit: the model called in a loop, in the environment of the worker, on the worker's core.
 
 usage: direct.py MODEL_FOLDER CPU PAYLOADS SHAPE [ANSWERS]     (SHAPE: 224,224,3)
-Answers lines of JSON {"batch": N, "seconds": S, "warm_up": S} on its input with lines {"samples": [[start_us, took_us], ...],
-"cpu_s": C}, one sample for each item; all items of a batch have the time of the batch. Says {"ready": true} first. With ANSWERS it writes what comes back there.
+Says {"ready": true}, then answers each line {"batch": N, "seconds": S, "warm_up": S} of its input with a line
+{"samples": [[start_us, took_us], ...], "cpu_s": C}: one sample for each item; all items of a batch have the time of the batch.
+With ANSWERS it first writes there what the model gives for each payload alone.
 """
 import importlib.util
 import json
