@@ -40,43 +40,47 @@ class Window:
         return sum(sample[at] for sample in self.samples) / 1e6 / self.seconds if self.seconds else 0.0
 
 
-def saturated(arm):
-    """Of {clients: figures of one round}, the clients with the highest throughput."""
-    return max(arm, key=lambda clients: arm[clients]["per_s"])
-
-
-def of_round(model, found, peers):
-    """The ratios of one round. `found`: {arm: {clients: {"per_s", "p50_ms", "p99_ms", "busy", "cpu_ms"}}} with the arms "direct" (clients 1),
-    "gearbox", the peers' names, and for batches the same with "_batch" behind. Returns {name: number}; what was not run is not in it.
-    """
+def saturated(rounds):
+    """{arm: the number of clients with the highest throughput, by the median over the rounds}. Chosen once: the best of each round by
+    itself would flatter whoever has the most tries."""
     out = {}
-    direct = found["direct"][1]["per_s"] if "direct" in found else None
-    if "gearbox" in found:
-        best = saturated(found["gearbox"])
-        ours = found["gearbox"][best]
-        out["saturated_at_clients"] = best
+    for arm in rounds[0]:
+        out[arm] = max(rounds[0][arm], key=lambda clients: statistics.median(found[arm][clients]["per_s"] for found in rounds))
+    return out
+
+
+def of_rounds(model, rounds, peers):
+    """The ratios of each round. A round is {arm: {clients: {"per_s", "p50_ms", "p99_ms", "busy", "cpu_ms"}}} with the arms "direct"
+    (clients 1), "gearbox", the peers' names, and for batches the same with "_batch" behind; all rounds have the same of them. Returns a
+    list of {name: number}; what was not run is not in it.
+    """
+    best = saturated(rounds)
+    return [of_round(model, found, peers, best) for found in rounds]
+
+
+def of_round(model, found, peers, best):
+    out = {}
+    most = {arm: found[arm][clients] for arm, clients in best.items()}
+    if "gearbox" in most:
+        ours = most["gearbox"]
+        out["saturated_at_clients"] = best["gearbox"]
         out["worker_busy"] = ours["busy"]
-        if direct:
-            out["broker_cost"] = 1 - ours["per_s"] / direct
-            out["worker_cpu_over_direct"] = ours["cpu_ms"] / found["direct"][1]["cpu_ms"]
+    for batch in ("", "_batch"):
+        if "gearbox" + batch not in most:
+            continue
+        ours = most["gearbox" + batch]
+        if "direct" + batch in most:
+            ratio = ours["per_s"] / most["direct" + batch]["per_s"]
+            out.update({"batch_vs_hand": ratio} if batch else {"broker_cost": 1 - ratio})
+            out[f"worker{batch}_cpu_over_direct"] = ours["cpu_ms"] / most["direct" + batch]["cpu_ms"]
         for peer in peers:
-            if peer in found:
-                theirs = found[peer]
+            if peer + batch in most:
+                theirs = found[peer + batch]
                 # Each at its own best; the tails with as many clients on both sides.
-                out[f"vs_{peer}_throughput"] = ours["per_s"] / theirs[saturated(theirs)]["per_s"]
-                out[f"vs_{peer}_p99"] = theirs[best]["p99_ms"] / ours["p99_ms"]
-                if direct:
-                    out[f"{peer}_cost"] = 1 - theirs[saturated(theirs)]["per_s"] / direct
-    if "gearbox_batch" in found:
-        best = saturated(found["gearbox_batch"])
-        ours = found["gearbox_batch"][best]
-        if "direct_batch" in found:
-            out["batch_vs_hand"] = ours["per_s"] / found["direct_batch"][1]["per_s"]
-        for peer in peers:
-            if peer + "_batch" in found:
-                theirs = found[peer + "_batch"]
-                out[f"vs_{peer}_batch_throughput"] = ours["per_s"] / theirs[saturated(theirs)]["per_s"]
-                out[f"vs_{peer}_batch_p99"] = theirs[best]["p99_ms"] / ours["p99_ms"]
+                out[f"vs_{peer}{batch}_throughput"] = ours["per_s"] / most[peer + batch]["per_s"]
+                out[f"vs_{peer}{batch}_p99"] = theirs[best["gearbox" + batch]]["p99_ms"] / ours["p99_ms"]
+                if "direct" + batch in most:
+                    out[f"{peer}{batch}_cost"] = 1 - most[peer + batch]["per_s"] / most["direct" + batch]["per_s"]
     for arm, by_clients in found.items():
         for clients, figures in by_clients.items():
             for figure in ("per_s", "p50_ms", "p99_ms"):

@@ -48,13 +48,13 @@ def arm(**by_clients):
             for clients, (per_s, p99, busy) in by_clients.items()}
 
 
-class OfRound(unittest.TestCase):
+class OfRounds(unittest.TestCase):
     FOUND = {"direct": arm(c1=(100, 10, None)), "gearbox": arm(c1=(80, 13, 0.8), c8=(98, 82, 0.98), c64=(96, 660, 0.97)),
              "mosec": arm(c1=(70, 15, None), c8=(90, 123, None), c64=(91, 900, None)),
              "direct_batch": arm(c1=(200, 40, None)), "gearbox_batch": arm(c64=(194, 330, None)), "mosec_batch": arm(c64=(97, 660, None))}
 
     def test_ratios_are_those_of_the_saturated_arms(self):
-        out = figures.of_round("resnet18", self.FOUND, ["mosec"])
+        out = figures.of_rounds("resnet18", [self.FOUND], ["mosec"])[0]
         self.assertAlmostEqual(out["broker_cost"], 0.02)
         self.assertEqual((out["worker_busy"], out["saturated_at_clients"]), (0.98, 8))
         self.assertAlmostEqual(out["batch_vs_hand"], 0.97)
@@ -66,10 +66,18 @@ class OfRound(unittest.TestCase):
         self.assertEqual((out["gearbox_64_per_s"], out["direct_batch_1_per_s"]), (96, 200))
 
     def test_the_echo_has_names_of_its_own(self):
-        out = figures.of_round("echo", {name: self.FOUND[name] for name in ("direct", "gearbox")}, ["mosec"])
+        out = figures.of_rounds("echo", [{name: self.FOUND[name] for name in ("direct", "gearbox")}], ["mosec"])[0]
         self.assertTrue(all(name.startswith("echo_") for name in out), out)
         self.assertNotIn("echo_vs_mosec_throughput", out)  # it did not run
         self.assertAlmostEqual(out["echo_broker_cost"], 0.02)
+
+    def test_the_clients_that_saturate_are_chosen_once_for_all_rounds(self):
+        rounds = [{"direct": arm(c1=(100, 10, None)), "gearbox": arm(c8=(low, 80, 0.9), c64=(high, 640, 0.9))}
+                  for low, high in ((98, 90), (97, 99), (96, 95))]
+        out = figures.of_rounds("resnet18", rounds, [])
+        self.assertEqual([each["saturated_at_clients"] for each in out], [8, 8, 8])
+        for each, cost in zip(out, (0.02, 0.03, 0.04)):  # also where 64 clients happened to be faster
+            self.assertAlmostEqual(each["broker_cost"], cost)
 
     def test_rounds_come_to_median_and_spread(self):
         found = figures.over_rounds([{"a": 3, "b": 1}, {"a": 1}, {"a": 2}])
