@@ -50,7 +50,7 @@ asio::awaitable<bool> Load::wait_turn(Instant* turn, microseconds every) {
 asio::awaitable<Outcome<std::shared_ptr<client::NodeConnection>>> Load::connect(std::size_t device) {
   const client::Identity* const identity = &identities_[device];
   milliseconds retry_after{0};
-  wire::Locate question{.task = "echo"};
+  wire::Locate question{.task = pieces_.front().task};
   Outcome<wire::Located> located =
       co_await client::locate(setup_.dialler, setup_.central, identity, std::move(question), kWithin, &retry_after);
   if (!located) co_return std::move(located).error();
@@ -136,7 +136,9 @@ void Load::failed(const Error& error) {
 
 void Load::note(Instant turn, char sort, const wire::Timing& node) {
   const Instant now = Clock::now();
-  tally_.samples.push_back(Sample{unix_us(turn), elapsed(turn, now).count(), node.total_us, sort});
+  std::uint64_t ran_us = 0;
+  for (const wire::StepTiming& step : node.steps) ran_us += step.run_us;
+  tally_.samples.push_back(Sample{unix_us(turn), elapsed(turn, now).count(), node.total_us, sort, ran_us});
 }
 
 }  // namespace gearbox::load

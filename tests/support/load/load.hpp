@@ -22,6 +22,7 @@ struct Sample {
   std::int64_t took_us;
   std::uint64_t node_us;  // of it, by the node's own account: submit arrived to result ready
   char sort;  // 'o': on an open connection; 'f': central asked, node dialled and logged in for this one request
+  std::uint64_t ran_us;  // in the model's own code, by the worker's account: the sum over the steps
 };
 
 struct Tally {
@@ -42,6 +43,7 @@ class Load {
     microseconds open_every{0};  // a request's turn on each open connection; zero: as soon as the last is answered
     microseconds fresh_every{0};
   };
+  /// `pieces`: at least one, all of one task.
   Load(Setup setup, std::vector<Piece> pieces);
 
   /// Returns when stop() was called and all that was begun has ended.

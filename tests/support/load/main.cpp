@@ -1,12 +1,13 @@
 // load_device: some devices that keep a broker busy for a while and check every byte that comes back.
 //
 //   load_device --central URL --server-key KEY --user NAME [--open N] [--fresh N] [--open-rate R] [--fresh-rate R]
-//               [--seconds S] KEYS...
+//               [--seconds S] [--task NAME --shape N,N --payloads FILE --answers FILE] KEYS...
 //
 // For each folder of KEYS (a device): N connections that stay, and N requests at once that each have a connection of
 // their own. Rates are requests a second over all devices; 0: as many as will go. Prints "loading" when it begins, and
-// one line of JSON when the time is over or on SIGTERM. Exit codes: 0 done, whatever came out; 1 could not begin;
-// 2 wrong usage.
+// one line of JSON when the time is over or on SIGTERM. With --task: the raw UINT8 tensors of --payloads, all of one
+// shape, each of which must be answered by its part of --answers; else the echo task with material of its own.
+// Exit codes: 0 done, whatever came out; 1 could not begin; 2 wrong usage.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -20,6 +21,7 @@
 
 #include "device_key.hpp"
 #include "gearbox/base/text.hpp"
+#include "given.hpp"
 #include "load.hpp"
 #include "transport_tcp/tcp_transport.hpp"
 
@@ -36,6 +38,7 @@ struct Words {
   std::size_t open = 4, fresh = 1;
   double open_rate = 0, fresh_rate = 0;
   double seconds = 10;
+  load::Given given;
 };
 
 int fail(const Error& error) {
@@ -73,7 +76,7 @@ int work(const Words& words) {
   setup.fresh = words.fresh;
   setup.open_every = pause_of(words.open_rate, words.open * words.keys.size());
   setup.fresh_every = pause_of(words.fresh_rate, words.fresh * words.keys.size());
-  auto pieces = load::make_pieces(kPiecesOfASort);
+  auto pieces = words.given.task.empty() ? load::make_pieces(kPiecesOfASort) : load::given_pieces(words.given);
   if (!pieces) return fail(pieces.error());
   {
     load::Load load(std::move(setup), std::move(pieces).value());
@@ -106,6 +109,11 @@ int main(int argc, char** argv) {
   app.add_option("--open-rate", words.open_rate)->capture_default_str();
   app.add_option("--fresh-rate", words.fresh_rate)->capture_default_str();
   app.add_option("--seconds", words.seconds)->capture_default_str();
+  CLI::Option* const task = app.add_option("--task", words.given.task);
+  CLI::Option* const shape = app.add_option("--shape", words.given.shape)->delimiter(',')->needs(task);
+  CLI::Option* const payloads = app.add_option("--payloads", words.given.payloads)->needs(shape);
+  CLI::Option* const answers = app.add_option("--answers", words.given.answers)->needs(payloads);
+  task->needs(answers);
   app.add_option("keys", words.keys)->required();
   try {
     app.parse(argc, argv);

@@ -19,7 +19,7 @@ std::string to_json(const Tally& tally) {
   for (std::size_t i = 0; i < tally.samples.size(); ++i) {
     const Sample& sample = tally.samples[i];
     line += (i == 0 ? "[" : ", [") + std::to_string(sample.start_us) + ", " + std::to_string(sample.took_us) + ", \"" +
-            sample.sort + "\", " + std::to_string(sample.node_us) + "]";
+            sample.sort + "\", " + std::to_string(sample.node_us) + ", " + std::to_string(sample.ran_us) + "]";
   }
   return line + "]}";
 }
