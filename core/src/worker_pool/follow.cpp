@@ -170,7 +170,7 @@ bool Pool::may_drain(Worker& worker) const {
   std::erase_if(worker.wanted_by, [](const auto& snapshot) { return snapshot.expired(); });
   if (!worker.wanted_by.empty()) return false;  // a request that holds that snapshot may need it
   const bool serves = worker.life == Life::ready || worker.life == Life::suspect;
-  return !serves || is_replaced(worker);
+  return !serves || is_replaced(worker) || waits_for_seat_of(worker);
 }
 
 /// Is nobody left to come who shall take its place, or are there enough that are ready? Those are the wanted slots of
