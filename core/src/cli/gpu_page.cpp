@@ -61,11 +61,14 @@ std::string gpu_table(const json::object& node, const json::object& gpus, bool b
 }
 
 std::string worker_table(const json::object& node, bool bold) {
-  Table table({"worker", "model", "version", "devices", ">GPU", ">needs", "state", "reason"});
+  std::multimap<std::uint64_t, const json::object*> by_slot;
   for (const json::value& each : list_in(node, "workers")) {
-    if (!each.is_object()) continue;
-    const json::object& worker = each.get_object();
-    if (!text_in(worker, "devices").starts_with("cuda")) continue;
+    if (!each.is_object() || !text_in(each.get_object(), "devices").starts_with("cuda")) continue;
+    by_slot.emplace(number_in(each.get_object(), "slot"), &each.get_object());
+  }
+  Table table({"worker", "model", "version", "devices", ">GPU", ">needs", "state", "reason"});
+  for (const auto& [slot, found] : by_slot) {
+    const json::object& worker = *found;
     table.add({worker_name(worker), text_in(worker, "model"), text_in(worker, "version"), text_in(worker, "devices"),
                seats_of(worker), mb_text(worker), text_in(worker, "state"), text_in(worker, "reason")});
   }

@@ -29,10 +29,10 @@ namespace gearbox::worker_pool {
 
 namespace asio = boost::asio;
 
-/// waiting: no process yet, for want of a GPU to put it on · starting: ordered from the launcher · loading: has a pid · probing: attached, first round trip under way · ready ·
-/// suspect: does not answer in time · draining: not wanted any more, or grown too large; it answers what it has, then
-/// ends · gone: its
-/// process has ended, or is being killed · failed: tried again only after a minute, or when the model's folder changes.
+/// waiting: no process yet, for want of a GPU to put it on · starting: ordered from the launcher · loading: has a pid ·
+/// probing: attached, first round trip under way · ready · suspect: does not answer in time · draining: not wanted any
+/// more, or grown too large; it answers what it has, then ends · gone: its process has ended, or is being killed ·
+/// failed: tried again only after a minute, or when the model's folder changes.
 enum class Life { waiting, starting, loading, probing, ready, suspect, draining, gone, failed };
 std::string_view name_of(Life life);
 
