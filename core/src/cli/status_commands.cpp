@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "cli/gpu_page.hpp"
 #include "cli/json_facts.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
@@ -80,6 +81,8 @@ void print_node(const json::object& node) {
                 std::to_string(number_in(model, "ready")), state, text_in(model, "reason")});
   }
   if (!models.empty()) print("\n" + models.text(colour_wanted()));
+  const std::string gpus = gpu_page(node, colour_wanted());
+  if (!gpus.empty()) print("\n" + gpus);
 }
 
 /// What is acknowledged and not delivered, and what is wrong with keeping it.

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "node/gpu_facts.hpp"
 #include "plugin_host/plugins_json.hpp"
 
 namespace gearbox::node {
@@ -127,6 +128,7 @@ json::object status_of(const FactSources& from) {
   json::array worker_list;
   for (const WorkerView& worker : from.pool->workers()) {
     worker_list.push_back(json::object{{"id", static_cast<std::uint32_t>(worker.id)},
+                                       {"slot", worker.place},
                                        {"model", worker.model},
                                        {"version", worker.version},
                                        {"state", worker.state},
@@ -141,7 +143,10 @@ json::object status_of(const FactSources& from) {
                                        {"reattached", worker.reattached},
                                        {"memory_bytes", worker.memory_bytes},
                                        {"memory_limit_bytes", worker.memory_limit_bytes},
-                                       {"step_p95_us", worker.step_p95.count()}});
+                                       {"step_p95_us", worker.step_p95.count()},
+                                       {"devices", worker.devices},
+                                       {"gpus", gpus_of(*from.pool, worker)},
+                                       {"gpu_memory_mb", worker.gpu_memory_mb}});
   }
   const worker_pool::WorkerPool::Memory memory = from.pool->memory();
   const session::RequestCounters& counted = from.requests->counters();
@@ -160,6 +165,7 @@ json::object status_of(const FactSources& from) {
   status["models"] = std::move(model_list);
   status["tasks"] = std::move(task_list);
   status["workers"] = std::move(worker_list);
+  status["gpus"] = gpu_facts(*from.pool);
   status["memory"] = json::object{{"input_bytes", memory.input_bytes},
                                   {"input_used", memory.input_used},
                                   {"output_bytes", memory.output_bytes},

@@ -223,11 +223,15 @@ void Pool::came_back(shm::Fd socket, int pid, const shm::WorkerHello& hello) {
   const auto earlier =
       std::find_if(earlier_.begin(), earlier_.end(), [&](const auto& each) { return each->pid == pid; });
   Worker* const keeper = earlier == earlier_.end() ? nullptr : keeper_of(**earlier);
-  std::string why = keeper == nullptr ? std::string() : misfit(hello, *keeper);
+  const auto unfit = [&](const Worker& worker) {
+    std::string reason = misfit(hello, worker);
+    return reason.empty() ? misplaced(hello, worker) : reason;
+  };
+  std::string why = keeper == nullptr ? std::string() : unfit(*keeper);
   if (keeper != nullptr && why.empty()) return take_back(*keeper, std::move(socket), pid, hello);
   for (const auto& worker : workers_) {
     if (!worker->awaiting || worker->awaited != 0 || worker->retired) continue;
-    std::string reason = misfit(hello, *worker);
+    std::string reason = unfit(*worker);
     if (reason.empty()) return take_back(*worker, std::move(socket), pid, hello);
     if (why.empty()) why = std::move(reason);
   }
@@ -261,6 +265,7 @@ void Pool::take_back(Worker& worker, shm::Fd socket, int pid, const shm::WorkerH
     start(worker);
   } else if (worker.alive) {
     worker.reattached = true;
+    keep_seat(worker, hello);
     ++came_back_.taken;
     setup_.launcher->limit(pid, worker.memory_limit);  // the earlier node may have had another
     attach(worker, std::move(socket), hello);

@@ -196,6 +196,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadMain{"BadModelName", "[[worker]]\nmodel = \"../../etc/passwd\"\nenv = \"py\"\n", "is no name"},
         BadMain{"BadDevice", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"gpu\"\n",
                 "is no list of devices"},
+        BadMain{"BadListOfDevices", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"cuda,cuda:0\"\n",
+                "'cuda,cuda:0' is no list of devices (\"cpu\"; \"cuda\", a GPU that the node chooses;"},
         BadMain{"UploadOverArena", "[node.limits]\nmax_upload_mb = 300\n",
                 "max_upload_mb (300) may be half of input_arena_mb (256) at most"},
         BadMain{"ShortKey", "[node]\ncentral_key = \"00ff\"\n", "expected 64 hexadecimal digits"},

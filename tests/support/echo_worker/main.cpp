@@ -151,6 +151,7 @@ int main(int argc, char** argv) {
   hello.env = options["--env"];
   hello.python = options["--python"];
   hello.devices = options["--devices"];
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) hello.visible = visible;
   hello.threads = static_cast<std::uint32_t>(std::atoi(options["--threads"].c_str()));
   hello.origin = options["--origin"];
   if (what == "exit") return 3;
