@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -34,7 +35,10 @@ struct State {
   std::string hang;
   std::vector<FakeGpu> gpus;
 };
-State state;  // one thread at a time looks, as the broker promises
+// One thread at a time looks, as the broker promises. Never destroyed, since one that hangs may outlive main(); emptied
+// by nvmlShutdown.
+alignas(State) unsigned char storage[sizeof(State)];
+State& state = *new (storage) State;
 constexpr unsigned long long kMb = 1ULL << 20;
 
 void read_state() {
@@ -89,6 +93,7 @@ FAKE int nvmlInit_v2() {
   return state.init;
 }
 FAKE int nvmlShutdown() {
+  state = State();
   return 0;
 }
 FAKE const char* nvmlErrorString(int code) {
