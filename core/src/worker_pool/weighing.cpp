@@ -42,10 +42,12 @@ void Pool::weigh(Worker& worker, Instant now) {
   const bool urgent = worker.memory >= limit + limit / 4;
   if (urgent || !worker.was_ready || !worker.attached()) return outgrow(worker, now);
   if (worker.oversized) return;
-  // Workers of one model grow alike. They are replaced one after another.
+  // Workers of one model grow alike. They are replaced one after another. One that never had a place on a GPU is not
+  // away: it may wait for just this worker's.
   const bool one_is_away = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
+    const bool was_never_there = other->life == Life::waiting && other->starts == 0;
     return other.get() != &worker && !other->retired && other->life != Life::ready && other->life != Life::failed &&
-           is_same_model(*other->record, *worker.record);
+           !was_never_there && is_same_model(*other->record, *worker.record);
   });
   if (!one_is_away) relieve(worker);
 }
