@@ -24,6 +24,8 @@ struct ModelFacts {
   std::uint32_t workers = 0, ready = 0, running = 0;
   microseconds p95{0};
   std::string state, reason;
+  std::map<std::string, std::pair<std::uint32_t, std::string>>
+      others;  // state → how many that are not ready, and why one
 };
 
 /// One entry for each model and version that has workers here.
@@ -42,6 +44,18 @@ std::map<ModelKey, ModelFacts> models_of(const worker_pool::WorkerPool& pool) {
         model.reason = worker.reason;
       }
     }
+    if (worker.state != "ready" && !worker.reason.empty()) {
+      auto& [count, why] = model.others[worker.state];
+      ++count;
+      why = worker.reason;
+    }
+  }
+  for (auto& [key, model] : models) {
+    // Beside those that serve: how many do not, and why; the failed ones before those that may still come.
+    if (model.state != "ready" || model.others.empty()) continue;
+    const auto failed = model.others.find("failed");
+    const auto& [state, told] = failed != model.others.end() ? *failed : *model.others.begin();
+    model.reason = std::to_string(told.first) + " " + state + ": " + told.second;
   }
   return models;
 }

@@ -1,9 +1,12 @@
 #include "session/quarantine.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "gearbox/base/text.hpp"
+#include "session/quarantine_file.hpp"
 
 namespace gearbox::session {
 
@@ -15,6 +18,19 @@ void Quarantine::add(Quarantined request) {
   std::erase_if(held_, [&](const Quarantined& held) { return held.key == request.key; });
   held_.push_back(std::move(request));
   if (held_.size() > kMost) held_.pop_front();
+  write();
+}
+
+void Quarantine::keep_in(std::filesystem::path file) {
+  file_ = std::move(file);
+  held_ = read_quarantine(file_);
+}
+
+void Quarantine::write() const {
+  if (file_.empty()) return;
+  if (Outcome<void> written = write_quarantine(file_, held_); !written) {
+    spdlog::warn("event=quarantine_not_written reason=\"{}\"", escaped(describe(written.error())));
+  }
 }
 
 const Quarantined* Quarantine::find(const RequestKey& key) const {
@@ -34,6 +50,7 @@ Outcome<RequestKey> Quarantine::release(std::string_view id) {
   }
   const RequestKey key = found->key;
   held_.erase(found);
+  write();
   return key;
 }
 

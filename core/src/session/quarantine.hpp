@@ -1,10 +1,11 @@
 // quarantine.hpp: the requests that two workers died of: what is known of them, and that they are refused until
-// somebody lets them go. In memory, as long as the node runs. One strand.
+// somebody lets them go. With a file it outlives the process of the node (quarantine_file.hpp). One strand.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,10 @@ class Quarantine {
  public:
   static constexpr std::size_t kMost = 256;  // the oldest goes for one more
 
+  /// Takes what `file` holds, and writes each change to it. That it cannot is said in the log: then it is in memory
+  /// only.
+  void keep_in(std::filesystem::path file);
+
   void add(Quarantined request);
   /// Null: it is not there.
   const Quarantined* find(const RequestKey& key) const;
@@ -38,7 +43,9 @@ class Quarantine {
   Outcome<RequestKey> release(std::string_view id);
 
  private:
+  void write() const;
   std::deque<Quarantined> held_;
+  std::filesystem::path file_;  // empty: none
 };
 
 }  // namespace gearbox::session

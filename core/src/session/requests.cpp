@@ -33,6 +33,7 @@ constexpr std::uint64_t kReservedForCalls = 16;
 }  // namespace
 
 Requests::Requests(Service& service) : service_(service) {
+  if (!service_.quarantine.empty()) quarantine_.keep_in(service_.quarantine);
   if (service_.journal != nullptr) recover();
   asio::co_spawn(*service_.io, sweep(alive_, this), asio::detached);
 }

@@ -4,6 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ struct Service {
   dispatch::Dispatcher* dispatcher = nullptr;
   store::ResultStore* store = nullptr;      // null: nothing is kept
   journal::Journal* journal = nullptr;      // null: what is acknowledged lives as long as the process
+  std::filesystem::path quarantine;         // its file; empty: it lives as long as the process
   explain::Book* explain = nullptr;         // null: nothing is remembered
   serving::LogBudget log{20, seconds(10)};  // for what strangers cause
   std::function<config::Snapshot()> config;

@@ -1,4 +1,5 @@
 // Requests and answers that outlive the process of their node: what was acknowledged is finished by the next one, once.
+#include <fstream>
 #include <thread>
 
 #include "core/session/node_fixture.hpp"
@@ -195,6 +196,46 @@ TEST_F(Outlive, ARequestThatMayBeWhatEndsTheNodeIsGivenUp) {
   next_process({"pace"});
   EXPECT_EQ(requests_->counters().recovered, 0U);
   EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::quarantined);
+}
+
+TEST_F(Outlive, AQuarantineOutlivesItsNodeToo) {
+  service_.quarantine = folder_.path() / "quarantine.json";
+  begin({"die"});
+  const Bytes bytes = some_bytes(10);
+  const DevicePtr first = log_in();
+  const Error told = error_of(ask(first, "die", bytes, id_of(1)));
+  ASSERT_EQ(told.code, Errc::quarantined);
+  acknowledge(first, id_of(1));  // nothing but the quarantine remembers it now
+  const Quarantined before = requests_->quarantine().all().at(0);
+  next_process({"die"});
+  ASSERT_EQ(requests_->quarantine().all().size(), 1U);
+  const Quarantined& held = requests_->quarantine().all()[0];
+  EXPECT_EQ(held.key, before.key);
+  EXPECT_EQ(held.user, before.user);
+  EXPECT_EQ(held.task, "die");
+  EXPECT_EQ(held.deadly.model, "die");
+  EXPECT_EQ(held.deadly.ends, before.deadly.ends);
+  EXPECT_EQ(held.reason, before.reason);
+  EXPECT_EQ(held.input_bytes, before.input_bytes);
+  EXPECT_EQ(held.since_unix_ms, before.since_unix_ms);
+  EXPECT_EQ(error_of(ask(log_in(), "die", bytes, id_of(1))).code, Errc::quarantined);
+  ASSERT_TRUE(requests_->release(to_text(held.key.id)));
+  next_process({"die"});
+  EXPECT_TRUE(requests_->quarantine().all().empty());
+}
+
+TEST_F(Outlive, AQuarantineThatCannotBeReadIsSetAside) {
+  service_.quarantine = folder_.path() / "quarantine.json";
+  for (const char* text : {"", "{\"requests\": [{\"device\": \"00\"}]}", "[]", "\0\0\0\0"}) {
+    std::ofstream(service_.quarantine) << text;
+    begin({"echo"});
+    EXPECT_TRUE(requests_->quarantine().all().empty());
+    EXPECT_TRUE(std::filesystem::exists(service_.quarantine.string() + ".damaged")) << text;
+    EXPECT_EQ(ask(log_in(), "echo", some_bytes(5), id_of(1)).header.type, FrameType::result);
+    end_process();
+    std::filesystem::remove_all(setup_.folder);
+    std::filesystem::remove(service_.quarantine.string() + ".damaged");
+  }
 }
 
 TEST_F(Outlive, ADeadlineGoesOnWhileNoProcessIsThere) {
