@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::size_t kTogether = 64;       // orders in one commit, at most: the first of them must not wait long
 constexpr milliseconds kTellEvery{10'000};  // between two log lines about one trouble
+constexpr milliseconds kAgainAfter{1'000};  // what the disk did not take and nobody waits for
+constexpr milliseconds kNoteEvery{60'000};  // of the running time
 
 std::uint64_t total(const std::vector<ByteView>& views) {
   std::uint64_t bytes = 0;
@@ -99,6 +101,11 @@ struct Journal::State {
   bool stopping = false;
   Counters counters;
 
+  // Of the thread.
+  std::vector<Order> again;  // to be forgotten, still: the disk was full
+  std::int64_t ran_before_ms = 0;
+  Instant opened_at{}, noted_at{};
+
   Instant told_at{};
   std::thread thread;
 
@@ -115,6 +122,8 @@ struct Journal::State {
       spdlog::warn("event=journal_failed reason=\"{}\"", escaped(describe(counted.error())));
     }
     BOOST_OUTCOME_TRY(kept, rows.all());
+    BOOST_OUTCOME_TRY(ran_before_ms, rows.running_ms());
+    opened_at = noted_at = Clock::now();
     BOOST_OUTCOME_TRY(const std::set<Slot> used, rows.slots());
     slots = Slots(setup.folder);
     BOOST_OUTCOME_TRY(slots.open(used));
@@ -135,9 +144,7 @@ struct Journal::State {
     }
     if (!opened) return opened;
     counters.requests = kept.size();
-    for (const Kept& one : kept) {
-      counters.bytes += one.input_bytes + one.result_bytes + count_of_row(one.head.size() + one.result.size());
-    }
+    for (const Kept& one : kept) counters.bytes += one.counted;
     return done();
   }
 
@@ -152,10 +159,15 @@ struct Journal::State {
   void work() {
     std::unique_lock lock(mutex);
     for (;;) {
-      wake.wait(lock, [&] { return stopping || !queue.empty(); });
-      if (queue.empty()) return;
+      const auto work_is_there = [&] { return stopping || !queue.empty(); };
+      if (again.empty()) {
+        wake.wait(lock, work_is_there);
+      } else {
+        wake.wait_for(lock, kAgainAfter, work_is_there);
+      }
+      if (queue.empty() && stopping) break;
       const std::size_t most = setup.level == Level::always ? 1 : kTogether;
-      std::vector<Order> orders;
+      std::vector<Order> orders = std::exchange(again, {});  // before the rest: they make room
       while (!queue.empty() && orders.size() < most) {
         orders.push_back(std::move(queue.front()));
         queue.pop_front();
@@ -174,10 +186,20 @@ struct Journal::State {
       count(orders, freed);
       lock.unlock();
       for (Order& order : orders) tell(order, freed);
+      if (!freed) {
+        for (Order& order : orders) {
+          if (std::holds_alternative<Forget>(order.what)) again.push_back(std::move(order));
+        }
+      }
       orders.clear();
       lock.lock();
     }
+    lock.unlock();
+    // What is not noted makes answers wait a little longer, no more.
+    [[maybe_unused]] const Outcome<void> noted = rows.note_running(running_ms(Clock::now()));
   }
+
+  std::int64_t running_ms(Instant now) const { return ran_before_ms + elapsed(opened_at, now).count() / 1000; }
 
   /// The payload to where it will lie, large ones durably. `held`: bytes that the journal holds, with this batch's.
   void place(Order& order, std::uint64_t& held) {
@@ -226,6 +248,11 @@ struct Journal::State {
       written = write(order, freed);
       if (!written) break;
     }
+    const Instant now = Clock::now();
+    if (written && now - noted_at > kNoteEvery) {
+      written = rows.note_running(running_ms(now));
+      noted_at = now;
+    }
     if (written) written = rows.commit();
     if (written) return freed;
     rows.rollback();
@@ -238,7 +265,8 @@ struct Journal::State {
       BOOST_OUTCOME_TRY(order.changed, rows.accept(accept->request.key, accept->request.head, order.placed));
     } else if (const auto* settle = std::get_if<Settle>(&order.what)) {
       const Settled& result = settle->result;
-      BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.settle(result.key, result.ok, result.head, order.placed));
+      BOOST_OUTCOME_TRY(const Rows::Gone gone,
+                        rows.settle(result.key, result.ok, result.head, order.placed, running_ms(Clock::now())));
       note(order, gone, freed);
     } else if (const auto* forget = std::get_if<Forget>(&order.what)) {
       BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.forget(forget->key));

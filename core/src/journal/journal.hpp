@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gearbox/base/bytes.hpp"
+#include "gearbox/base/clock.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
 
@@ -50,6 +51,8 @@ struct Kept {
   bool ok = false;     // of settled
   std::string result;  // of settled: its head
   std::uint64_t input_bytes = 0, result_bytes = 0;
+  milliseconds age{0};        // of settled: since then, in running time of the processes
+  std::uint64_t counted = 0;  // bytes, as they count for the limit
 };
 
 /// With its bytes: the answer's when it is settled, else those of the inputs.
@@ -80,7 +83,7 @@ class Journal {
   /// Commits what is queued; each `done` has been called then.
   ~Journal();
 
-  /// What was found at the start, oldest first.
+  /// What was found at the start, oldest first; of those that are settled without head and result, which fetch() gives.
   const std::vector<Kept>& kept() const;
 
   /// `done` is called once, on the journal's thread, when the request is durable or cannot be: no_space (the disk or
@@ -91,7 +94,7 @@ class Journal {
   /// request is as it was. Any thread.
   void settle(Settled result, std::function<void(Outcome<bool>)> done);
   /// Its device has the answer, or its time to come for it is over. A crash before it is durable brings the request
-  /// back: delivery is at least once. Any thread.
+  /// back: delivery is at least once. A disk that does not take it is tried again. Any thread.
   void forget(const RequestKey& key);
   /// After what was asked before. `done` is called once, on the journal's thread. Errors: not_found; corrupt_data: the
   /// bytes are not those that were written; io_error. Any thread.

@@ -40,9 +40,13 @@ class Rows {
     std::uint64_t bytes = 0;  // as they count
   };
   /// Lets go of the inputs. Nothing is done when it is settled already, or not there.
-  Outcome<Gone> settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result);
+  Outcome<Gone> settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result,
+                       std::int64_t now_ms);
   Outcome<Gone> forget(const RequestKey& key);
 
+  /// How long processes with this journal have run, as far as they noted it.
+  Outcome<std::int64_t> running_ms();
+  Outcome<void> note_running(std::int64_t now_ms);
   /// Notes with each unsettled request that the journal was opened once more.
   Outcome<void> count_opening();
   Outcome<std::vector<Kept>> all();

@@ -93,10 +93,18 @@ Outcome<Slot> Slots::write(const std::vector<ByteView>& parts) {
   {
     const File file(::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     if (file.get() < 0) return failure(name, errno);
+    Outcome<void> written = done();
     for (const ByteView part : parts) {
-      BOOST_OUTCOME_TRY(write_all(file, part, name));
+      if (written) written = write_all(file, part, name);
     }
-    if (::fdatasync(file.get()) != 0) return failure(name, errno);
+    if (written && ::fdatasync(file.get()) != 0) written = failure(name, errno);
+    if (!written) {
+      // Neither the half of a file nor idle ones may keep a full disk full: even what frees room needs a little.
+      ::unlink(name.c_str());
+      if (!is_new) idle_.pop_back();
+      if (written.error().code == Errc::no_space) give_back();
+      return written.error();
+    }
   }
   if (is_new) {
     BOOST_OUTCOME_TRY(sync_folder(folder_));
@@ -105,6 +113,11 @@ Outcome<Slot> Slots::write(const std::vector<ByteView>& parts) {
     idle_.pop_back();
   }
   return slot;
+}
+
+void Slots::give_back() {
+  for (const Slot slot : idle_) ::unlink(path_of(slot).c_str());
+  idle_.clear();
 }
 
 Outcome<Bytes> Slots::read(Slot slot, std::uint64_t bytes) const {

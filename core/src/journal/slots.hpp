@@ -25,13 +25,16 @@ class Slots {
 
   /// Those of `used` are taken; the rest of what lies there is idle. Errors: io_error.
   Outcome<void> open(const std::set<Slot>& used);
-  /// Writes `parts` one after the other to an idle slot and syncs it. Errors: no_space, io_error; no slot is taken
-  /// then.
+  /// Writes `parts` one after the other to an idle slot and syncs it. Errors: no_space (no idle file is kept then),
+  /// io_error; no slot is taken.
   Outcome<Slot> write(const std::vector<ByteView>& parts);
   /// The first `bytes` of a slot. Errors: corrupt_data when it is shorter; io_error.
   Outcome<Bytes> read(Slot slot, std::uint64_t bytes) const;
   /// Nothing durable names it any more.
   void let_go(Slot slot);
+
+  /// No file is kept for later.
+  void give_back();
 
   std::filesystem::path path_of(Slot slot) const;
 

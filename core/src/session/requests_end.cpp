@@ -14,9 +14,6 @@ namespace asio = boost::asio;
 using link::UploadState;
 
 namespace {
-/// An answer waits so long for its device to acknowledge it, or to come back; a running request of a lost device as
-/// long.
-constexpr milliseconds kLinger{30'000};
 /// Answers that are remembered for one device, in multiples of its limit of open requests.
 constexpr std::size_t kRememberedTimes = 2;
 /// Answers up to this size leave the worker's arena at once: a few small tensors may lie in the same grant as large
@@ -86,9 +83,8 @@ void Requests::quarantine(const RequestPtr& request, const Error& error) {
 Outcome<RequestKey> Requests::release(std::string_view id) {
   BOOST_OUTCOME_TRY(const RequestKey key, quarantine_.release(id));
   // The failure is remembered for a while: that, too, would be told instead of running it.
-  if (const auto known = table_.find(key); known != table_.end() && known->second->over) {
-    forget_for_good(key);
-  }
+  const auto known = table_.find(key);
+  if (shelved_.contains(key) || (known != table_.end() && known->second->over)) forget_for_good(key);
   return key;
 }
 
@@ -109,6 +105,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (request->run) std::exchange(request->run, nullptr)->cancel();
   release_upload(request);
   request->over = true;
+  request->waits_for_device = false;
   if (request->upload.state() != state)
     request->upload.to(state);  // a digest that does not match has made it failed already
   --open_;
@@ -177,7 +174,7 @@ void Requests::keep(const RequestPtr& request) {
   item.ok = !request->error.has_value();
   if (request->error) item.error = describe(*request->error);
   // What an earlier process accepted may end before its bytes are in memory again.
-  const bool there = request->ingest.reserved();
+  const bool there = request->filled;
   if (there) {
     for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
     item.input_bytes = request->ingest.plain_views();
@@ -207,7 +204,7 @@ void Requests::keep(const RequestPtr& request) {
 }
 
 void Requests::linger(const RequestPtr& request) {
-  request->timer.expires_after(kLinger);
+  request->timer.expires_after(service_.linger);
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
     if (const RequestPtr alive = weak.lock(); alive && !failure && alive->over) let_go(alive);
   });
@@ -217,7 +214,18 @@ void Requests::linger(const RequestPtr& request) {
 void Requests::let_go(const RequestPtr& request) {
   if (request->ending) return linger(request);  // on its way to the disk
   const RequestKey key = request->key;
-  if (service_.journal == nullptr || !request->on_disk) return forget_for_good(key);
+  if (service_.journal == nullptr || request->no_row) return forget_for_good(key);
+  if (!request->on_disk) {
+    if (!request->error) {
+      if (request->stream) {
+        request->error =
+            Error{Errc::stream_broken, "its parts waited " + std::to_string(service_.linger.count() / 1000) +
+                                           " s for the device, and were let go of"};
+      }
+    }
+    write_end(request, false);  // the disk did not take it, or it is a stream whose parts go now
+    return linger(request);
+  }
   forget(request);
   if (!shelved_.contains(key)) shelve(key);
 }
@@ -248,7 +256,9 @@ void Requests::forget_for_good(const RequestKey& key) {
 
 void Requests::forget(const RequestPtr& request) {
   request->timer.cancel();
-  if (table_.erase(request->key) == 0) return;
+  const auto here = table_.find(request->key);
+  if (here == table_.end() || here->second != request) return;
+  table_.erase(here);
   if (const auto own = devices_.find(request->key.device); own != devices_.end() && own->second.empty()) {
     devices_.erase(own);
   }
@@ -257,7 +267,12 @@ void Requests::forget(const RequestPtr& request) {
 }
 
 void Requests::check_idle() {
-  if (!idle_ || open_ > 0) return;
+  if (!idle_) return;
+  // What waits for its device goes on with the next process.
+  const bool busy = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
+    return !entry.second->over && !entry.second->waits_for_device;
+  });
+  if (busy) return;
   const bool owed = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
     return entry.second->ending || (!entry.second->error && !entry.second->listener.expired());
   });
@@ -273,6 +288,7 @@ void Requests::cancel(const RequestKey& key) {
 
 void Requests::acknowledge(const RequestKey& key) {
   const auto found = table_.find(key);
+  if (found == table_.end() && shelved_.contains(key)) return forget_for_good(key);
   if (found == table_.end() || !found->second->over) return;
   const RequestPtr request = found->second;
   if (request->trace) request->trace->acknowledged = Clock::now();
@@ -297,8 +313,11 @@ void Requests::left(const Listener* listener, const PublicKey* device, End end) 
       continue;
     }
     // What is in the journal was promised: it goes on to its end, and the answer waits.
-    if (service_.journal != nullptr && request->verified != Instant{}) continue;
-    request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
+    if (service_.journal != nullptr && request->verified != Instant{}) {
+      if (request->upload.submit().stream && !request->waits_for_device) await_device(request);
+      continue;
+    }
+    request->timer.expires_at(std::min(request->deadline, after(Clock::now(), service_.linger)));
     request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
       if (const RequestPtr alive = weak.lock(); alive && !failure) {
         fail(alive, Error{Errc::cancelled, "its device went away and did not come back in time"});
@@ -309,6 +328,17 @@ void Requests::left(const Listener* listener, const PublicKey* device, End end) 
   check_idle();
 }
 
+/// A stream's device was lost: nobody takes its parts.
+void Requests::await_device(const RequestPtr& request) {
+  request->timer.expires_at(std::min(request->deadline, after(Clock::now(), service_.linger)));
+  request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
+    const RequestPtr alive = weak.lock();
+    if (!alive || failure || alive->over) return;
+    if (Clock::now() >= alive->deadline) return expire(alive);
+    lay_aside(alive);
+  });
+}
+
 void Requests::drain(std::function<void()> idle) {
   draining_ = true;
   idle_ = std::move(idle);
@@ -317,7 +347,9 @@ void Requests::drain(std::function<void()> idle) {
 
 void Requests::end_all(const Error& error) {
   std::vector<RequestPtr> all;
-  for (const auto& [key, request] : table_) all.push_back(request);
+  for (const auto& [key, request] : table_) {
+    if (!request->waits_for_device) all.push_back(request);  // that one is the next process's
+  }
   for (const RequestPtr& request : all) fail(request, error);
 }
 
