@@ -38,10 +38,13 @@ void Pool::weigh(Worker& worker, Instant now) {
   worker.weighed = now;
   worker.memory = own_memory_of(worker.pid);
   const std::uint64_t limit = worker.memory_limit;
-  if (limit == 0 || worker.memory <= limit || worker.life == Life::draining) return;
+  if (limit == 0 || worker.memory <= limit || worker.outgrown || worker.told_to_end) return;
   const bool urgent = worker.memory >= limit + limit / 4;
-  if (urgent || !worker.was_ready || !worker.attached()) return outgrow(worker, now);
-  if (worker.oversized) return;
+  const bool drains = worker.life == Life::draining;
+  // Also one that drains: it may be draining because an earlier look found it a little too large, in the middle of the
+  // call that it grows in.
+  if (urgent || (!drains && (!worker.was_ready || !worker.attached()))) return outgrow(worker, now);
+  if (worker.oversized || drains) return;
   // Workers of one model grow alike. They are replaced one after another. One that never had a place on a GPU is not
   // away: it may wait for just this worker's.
   const bool one_is_away = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
