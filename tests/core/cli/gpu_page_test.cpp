@@ -46,7 +46,7 @@ TEST(GpuPage, SaysThatThereIsNoNvmlOrThatItFell) {
                         "gpus": {"nvml": "none", "reason": "no such file", "list": []}})"),
             "GPUs: no figures, there is no NVML (no such file)\n"
             "\n"
-            "worker    model  version  devices                   GPU  needs  state  reason\n"
+            "worker    model  version  devices                       GPU  needs  state\n"
             "worker-1  m      1        cuda:1,cuda:3  1, 3 (not checked)  10 MB  ready\n");
   EXPECT_EQ(page_of(R"({"gpus": {"nvml": "lost", "reason": "Unknown Error", "list": []}})"),
             "GPUs: NVML answers no more (Unknown Error)\n");
