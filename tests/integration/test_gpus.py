@@ -125,7 +125,9 @@ class Gpus(unittest.TestCase):
         huge = self.wait_for("huge", "waiting")[0]
         self.assertEqual(huge["reason"], "no GPU has 20000 MB; the largest: GPU 0 with 10000")
         done = self.site.run("submit", "--task", "huge", self.file, "--json", ok=False)
-        self.assertEqual(json.loads(done.stdout)[0]["error"]["name"], "model_unavailable", done.stdout)
+        error = json.loads(done.stdout)[0]["error"]
+        self.assertEqual(error["name"], "model_unavailable", done.stdout)
+        self.assertIn("no GPU has 20000 MB; the largest: GPU 0 with 10000", error["detail"])
         self.check_status(large, medium, small)
         self.check_restart(large)
         self.tell([*two, "gpu GPU-cccc 6000 100 0"])

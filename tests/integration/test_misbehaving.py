@@ -165,6 +165,7 @@ class Misbehaving(unittest.TestCase):
             self.assertTrue(worker["reason"], name)
             answer = self.submit(name)
             self.assertEqual(answer["error"]["name"], "model_unavailable", answer)
+            self.assertIn(words, answer["error"]["detail"])
             self.good_one()
 
     def test_a_model_that_never_gets_ready_ends_in_failed_with_its_reason_and_a_new_file_revives_it(self):

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "config/unserved.hpp"
+#include "config/versions.hpp"
 #include "node/gpu_facts.hpp"
 #include "plugin_host/plugins_json.hpp"
 
@@ -130,6 +132,25 @@ json::object status_of(const FactSources& from) {
                                       {"queued", counts == load.end() ? 0U : counts->second.queued},
                                       {"running", facts.running},
                                       {"step_p95_us", facts.p95.count()}});
+  }
+  // Those that have no worker at all, and never will, say so in the same list.
+  for (const config::Unserved& unserved : unserved_of(*from.config)) {
+    const bool served = std::any_of(models.begin(), models.end(), [&](const auto& entry) {
+      return entry.first.first == unserved.model && config::admits(unserved.version, entry.first.second);
+    });
+    const bool told = std::any_of(model_list.begin(), model_list.end(), [&](const json::value& other) {
+      return other.as_object().at("reason").as_string() == json::string_view(unserved.reason);
+    });
+    if (served || told) continue;
+    model_list.push_back(json::object{{"name", unserved.model},
+                                      {"version", unserved.version},
+                                      {"workers", 0U},
+                                      {"ready", 0U},
+                                      {"state", "no worker"},
+                                      {"reason", unserved.reason},
+                                      {"queued", 0U},
+                                      {"running", 0U},
+                                      {"step_p95_us", 0}});
   }
   json::array task_list;
   for (const auto& [name, task] : from.config->tasks) {

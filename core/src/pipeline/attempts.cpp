@@ -110,6 +110,7 @@ void Run::open_share(std::size_t index) {
 }
 
 std::string Run::tries_text(const Step& step) {
+  if (step.timing.retries == 1) return "; one call was made again";
   return "; calls were made again " + std::to_string(step.timing.retries) + " times";
 }
 

@@ -19,6 +19,38 @@ constexpr std::size_t kRememberedTimes = 2;
 /// Answers up to this size leave the worker's arena at once: a few small tensors may lie in the same grant as large
 /// ones that only a later step needed, and a device that does not acknowledge must not hold those.
 constexpr std::uint64_t kParkAtOnceBytes = 256 * 1024;
+
+/// "'lines' has 600 of them": the result of the task that most of the tensors belong to. A list whose items differ in
+/// shape goes out item by item, see pipeline::join().
+std::string largest_list(const std::vector<wire::TensorSpec>& tensors, const config::TaskConfig& task) {
+  std::string_view name;
+  std::size_t most = 0;
+  for (const auto& [result, source] : task.result) {
+    const auto items = std::count_if(tensors.begin(), tensors.end(), [&](const wire::TensorSpec& spec) {
+      return spec.name == result || spec.name.substr(0, spec.name.rfind('.')) == result;
+    });
+    if (static_cast<std::size_t>(items) <= most) continue;
+    most = static_cast<std::size_t>(items);
+    name = result;
+  }
+  return "'" + std::string(name) + "' has " + std::to_string(most) + " of them";
+}
+
+/// Can one frame describe the answer? Errors: result_too_large.
+Outcome<void> check_describable(const wire::ResultMessage& result, const config::TaskConfig& task) {
+  const std::size_t count = result.tensors.size();
+  std::string limit;
+  if (count > wire::kMaxTensors) {
+    limit = "; one answer holds at most " + std::to_string(wire::kMaxTensors);
+  } else if (const std::size_t bytes = wire::to_json(result).size(); bytes > wire::kMaxJsonBytes) {
+    limit = ", and to describe them takes " + std::to_string(bytes) + " bytes of JSON; the limit is " +
+            std::to_string(wire::kMaxJsonBytes);
+  } else {
+    return done();
+  }
+  return Error{Errc::result_too_large,
+               "the result has " + std::to_string(count) + " tensors; " + largest_list(result.tensors, task) + limit};
+}
 }  // namespace
 
 bool Requests::arena_is_short() const {
@@ -44,11 +76,9 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
   request->result.timing.queue_us = static_cast<std::uint64_t>(result.queue.count());
   request->result.timing.total_us = static_cast<std::uint64_t>(elapsed(request->arrived, request->ready).count());
   request->result.timing.steps = std::move(result.steps);
-  const std::size_t count = request->tensors.size();
-  if (count > wire::kMaxTensors || wire::to_json(request->result).size() > wire::kMaxJsonBytes) {
+  if (Outcome<void> fits = check_describable(request->result, *request->task); !fits) {
     request->tensors.clear();
-    return fail(request, Error{Errc::result_too_large, "the result has " + std::to_string(count) +
-                                                           " tensors, more than one answer may describe"});
+    return fail(request, std::move(fits).error());
   }
   stop_point("node.result.ready");
   ++counters_.answered;

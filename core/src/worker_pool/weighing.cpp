@@ -24,12 +24,14 @@ std::uint64_t own_memory_of(int pid) {
   return (resident - shared) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::string mib(std::uint64_t bytes) {
-  return std::to_string(bytes >> 20);
+/// As memory_limit_mb counts them. Rounded up: 200.3 is more than 200.
+std::string mb_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kMb = 1 << 20;
+  return std::to_string((bytes + kMb - 1) / kMb);
 }
 
 std::string size_text(const Worker& worker) {
-  return "it uses " + mib(worker.memory) + " MiB, memory_limit_mb is " + mib(worker.memory_limit);
+  return "it uses " + mb_text(worker.memory) + " MB, memory_limit_mb is " + mb_text(worker.memory_limit);
 }
 }  // namespace
 

@@ -113,6 +113,15 @@ TEST_F(Pipeline, AnEmptyListFlowsThroughTwoScatteredStepsInARow) {
   EXPECT_EQ(ask(device, "twice", bytes, id_of(2)).payload, bytes) << "and a list that is not empty stays in order";
 }
 
+TEST_F(Pipeline, AListOfSeveralHundredIsScatteredAndGathered) {
+  start({"split", "echo"});
+  const Bytes bytes = some_bytes(wire::kMaxTensors);
+  const wire::Frame frame = ask(log_in(), "scatter", bytes, id_of(1));
+  ASSERT_EQ(frame.header.type, FrameType::result) << frame.json;
+  EXPECT_EQ(frame.payload, bytes);
+  EXPECT_EQ(wire::parse<wire::ResultMessage>(frame.json).value().timing.steps.at(1).calls, wire::kMaxTensors);
+}
+
 class Retry : public NodeFixture {
  protected:
   Retry() {

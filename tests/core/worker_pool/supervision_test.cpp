@@ -173,7 +173,7 @@ TEST_F(Supervision, AWorkerThatGrewTooLargeServesUntilAnotherOneIsReady) {
   }));
   EXPECT_EQ(fewest, 1U) << "there was always one to serve";
   EXPECT_EQ(most, 2U);
-  EXPECT_NE(reason.find("MiB, memory_limit_mb is 90"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("MB, memory_limit_mb is 90"), std::string::npos) << reason;
   EXPECT_EQ(pool_->ended().outgrown, 1U);
   ASSERT_EQ(pool_->workers().size(), 1U);
   EXPECT_EQ(pool_->workers()[0].restarts, 1U);
@@ -227,7 +227,7 @@ TEST_F(Supervision, AWorkerThatGrowsTooLargeInOneCallIsKilled) {
   ASSERT_FALSE(answer.outputs);
   EXPECT_EQ(answer.outputs.error().code, Errc::worker_lost);
   EXPECT_TRUE(answer.begun);
-  EXPECT_NE(answer.outputs.error().detail.find("MiB, memory_limit_mb is 16"), std::string::npos)
+  EXPECT_NE(answer.outputs.error().detail.find("MB, memory_limit_mb is 16"), std::string::npos)
       << answer.outputs.error().detail;
   EXPECT_TRUE(all_ready(1));
 }
