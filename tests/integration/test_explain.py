@@ -144,7 +144,8 @@ class Explain(unittest.TestCase):
         self.assertIn("(it was running the call)", page)
 
         # A call that ran until its request's time was up: how long it had been there, nobody knows for how long it ran.
-        answer = self.submit("hurried", b"sleep 1.5       ", ok=False)
+        self.file.write_bytes(cluster.jpeg(2000, "sleep 1.5"))
+        _, [answer], _ = self.site.send([self.file], task="hurried", keys=self.site.enrol(device="device-2"))
         self.assertEqual(answer["error"]["name"], "deadline_exceeded", answer)
         cluster.wait_until("its end", lambda: not any(
             worker["running"] for worker in self.site.status()["node"]["workers"]), 20)
