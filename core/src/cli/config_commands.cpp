@@ -11,6 +11,7 @@
 
 #include "cli/check_plugins.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/log_to_stderr.hpp"
 #include "cli/running_config.hpp"
 #include "cli/table.hpp"
 #include "config/unserved.hpp"
@@ -49,6 +50,7 @@ std::vector<std::string> warnings_of(const config::Config& config) {
 }
 
 void run_check(CliContext& context) {
+  log_to_stderr();
   Outcome<config::Snapshot> config = load_config(context);
   if (config) {
     if (const auto plugins = check_plugins(*config.value()); !plugins) config = plugins.error();

@@ -9,6 +9,7 @@
 
 #include "cli/doctor_checks.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/log_to_stderr.hpp"
 #include "config/unserved.hpp"
 #include "gearbox/base/text.hpp"
 #include "plugin_host/plugin_host.hpp"
@@ -63,6 +64,7 @@ std::vector<Finding> check_tasks(const config::Config& config) {
 }
 
 void run_doctor(CliContext& context) {
+  log_to_stderr();
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
   std::vector<Finding> all = check_kernel();
