@@ -177,7 +177,9 @@ Error explained(const Conversation& talk, Error error) {
   }
   if (error.code != Errc::closed && error.code != Errc::io_error) return error;
   std::string text = "the node ended (" + error.detail + "); ";
-  if (talk.accepted) {
+  if (talk.accepted && talk.submit.stream) {
+    text += "nobody takes the parts of " + id + " any more: send it again";
+  } else if (talk.accepted) {
     text += "unless journal.level is none, its next process goes on with " + id + ": see `broker results list`";
   } else {
     text += "it had not acknowledged " + id + ": send it again";
