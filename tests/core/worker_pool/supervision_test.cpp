@@ -248,7 +248,7 @@ TEST_F(Supervision, AWorkerThatIsBeingReplacedForItsSizeAndGrowsOnInItsCallIsKil
   ASSERT_FALSE(heard->outputs);
   EXPECT_EQ(heard->outputs.error().code, Errc::worker_lost);
   EXPECT_TRUE(heard->begun);
-  EXPECT_NE(heard->outputs.error().detail.find("MiB, memory_limit_mb is 90"), std::string::npos)
+  EXPECT_NE(heard->outputs.error().detail.find("MB, memory_limit_mb is 90"), std::string::npos)
       << heard->outputs.error().detail;
   EXPECT_EQ(pool_->ended().outgrown, 1U) << "counted once";
   EXPECT_TRUE(until([&] { return pool_->workers().size() == 1; }));
