@@ -148,7 +148,7 @@ TEST_F(Commands, NamesTheOutputThatDoesNotFitTheRecord) {
   expect_failure("object_part", Errc::bad_result,
                  "output 'parts': numpy.ndarray is no tensor: TypeError: an array of object is no tensor");
   expect_failure("too_many", Errc::result_too_large,
-                 "output 'parts': 1000 tensors; one answer holds at most 512, list items counted singly");
+                 "output 'parts': 1000 tensors; one answer holds at most 128, list items counted singly");
 }
 
 TEST_F(Commands, SurvivesResultsThatRaiseWhenTheyAreLookedAt) {

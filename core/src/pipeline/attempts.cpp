@@ -24,6 +24,7 @@ Outcome<void> Run::submit(std::size_t index, std::size_t call, std::shared_ptr<c
   job.config = request_.config;
   BOOST_OUTCOME_TRY(job.call.inputs, inputs_of(step, call));
   job.call.deadline = step.until;
+  job.call.gathered = !step.config->for_each.empty();
   job.call.tenant = request_.tenant;
   job.call.weight = request_.weight;
   job.call.priority = request_.priority;

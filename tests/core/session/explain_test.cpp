@@ -136,7 +136,6 @@ TEST_F(Explains, ACallThatRanUntilTheDeadlineTellsHowLongItHadBeenThere) {
 }
 
 TEST_F(Explains, AForEachOfManyCallsKeepsFew) {
-  config_.node.limits.output_arena_bytes = 16 << 20;  // each answer keeps its grant until all are there
   start({"split", "echo", "echo"});
   ASSERT_EQ(ask(log_in(), "scatter", some_bytes(60), id_of(1)).header.type, FrameType::result);
   const explain::Trace trace = trace_of(1);
