@@ -168,7 +168,7 @@ TEST_F(Supervision, AWorkerThatGrewTooLargeServesUntilAnotherOneIsReady) {
         std::find_if(workers.begin(), workers.end(), [&](const WorkerView& worker) { return worker.id == large; });
     fewest = std::min(fewest, pool_->ready("echo", "1").size());
     most = std::max(most, workers.size());
-    if (still != workers.end() && pool_->ended().outgrown == 1) reason = still->reason;
+    if (reason.empty() && still != workers.end() && pool_->ended().outgrown == 1) reason = still->reason;
     return still == workers.end();
   }));
   EXPECT_EQ(fewest, 1U) << "there was always one to serve";
