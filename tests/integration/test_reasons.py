@@ -113,13 +113,13 @@ class Reasons(unittest.TestCase):
         answer = self.submit("lines", b"x" * 65)
         self.assertTrue(answer["ok"], answer)
         self.assertEqual([each["name"] for each in answer["tensors"]], [f"lines.{i}" for i in range(65)])
-        self.assertEqual(len(self.submit("lines", b"x" * 512)["tensors"]), 512)
-        error = self.submit("lines", b"x" * 513)["error"]
+        self.assertEqual(len(self.submit("lines", b"x" * 128)["tensors"]), 128)
+        error = self.submit("lines", b"x" * 129)["error"]
         self.assertEqual(error["name"], "result_too_large")
-        self.assertIn("output 'lines': 513 tensors; one answer holds at most 512", error["detail"])
-        error = self.submit("twice", b"x" * 300)["error"]
+        self.assertIn("output 'lines': 129 tensors; one answer holds at most 128", error["detail"])
+        error = self.submit("twice", b"x" * 80)["error"]
         self.assertEqual(error["name"], "result_too_large")
-        self.assertIn("the result has 600 tensors; 'lines' has 300 of them; one answer holds at most 512", error["detail"])
+        self.assertIn("the result has 160 tensors; 'lines' has 80 of them; one answer holds at most 128", error["detail"])
         self.stop_whole()
 
     def test_submit_says_what_its_own_end_means_for_the_request(self):
