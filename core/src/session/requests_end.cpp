@@ -246,12 +246,9 @@ void Requests::let_go(const RequestPtr& request) {
   const RequestKey key = request->key;
   if (service_.journal == nullptr || request->no_row) return forget_for_good(key);
   if (!request->on_disk) {
-    if (!request->error) {
-      if (request->stream) {
-        request->error =
-            Error{Errc::stream_broken, "its parts waited " + std::to_string(service_.linger.count() / 1000) +
-                                           " s for the device, and were let go of"};
-      }
+    if (!request->error && request->stream) {
+      request->error = Error{Errc::stream_broken, "its parts waited " + std::to_string(service_.linger.count() / 1000) +
+                                                      " s for the device, and were let go of"};
     }
     write_end(request, false);  // the disk did not take it, or it is a stream whose parts go now
     return linger(request);

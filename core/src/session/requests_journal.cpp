@@ -38,9 +38,11 @@ void Requests::write_acceptance(const RequestPtr& request) {
   accepted.head = to_text(written);
   accepted.bytes = request->ingest.plain_views();
   // The journal reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them
-  // alive is moved there and back, never dropped on the way.
+  // alive is moved there and back, never dropped on the way. So is the request: as RequestPtr(request), since what is
+  // captured from a reference to a const one is const, and its "move" a copy.
   auto held = std::make_shared<std::map<std::string, pipeline::Value>>(request->ingest.values());
-  service_.journal->accept(std::move(accepted), [this, request, held = std::move(held)](Outcome<void> outcome) mutable {
+  service_.journal->accept(std::move(accepted), [this, request = RequestPtr(request),
+                                                 held = std::move(held)](Outcome<void> outcome) mutable {
     asio::post(*service_.io,
                [this, request = std::move(request), held = std::move(held), outcome = std::move(outcome)]() mutable {
                  held.reset();
@@ -53,15 +55,18 @@ void Requests::acceptance_written(const RequestPtr& request, const Outcome<void>
   request->durable = true;
   if (outcome) {
     stop_point("node.request.written");
-    return tell_accepted(request);
+    tell_accepted(request);
+  } else {
+    request->no_row = true;
   }
-  request->no_row = true;
   if (request->over) {
-    // Its answer is here already, and as good as any.
-    if (request->ending) return;  // told in a moment
-    if (const auto listener = request->listener.lock()) tell_end(request, *listener);
+    // Its end has waited for this, unless it is on its way to the disk itself. An answer that is here is as good as
+    // any.
+    const auto listener = request->listener.lock();
+    if (!request->ending && listener) tell_end(request, *listener);
     return;
   }
+  if (outcome) return;
   // Never accepted, then: it may be sent again under the same id.
   request->verified = Instant{};
   if (request->stream) request->stream->drop_unsent();
@@ -129,7 +134,7 @@ void Requests::end_written(const RequestPtr& request, const Outcome<bool>& first
 /// A running stream whose device has been away for long: it would hold its worker up. It gives back all that it has,
 /// and begins anew when its device is there again.
 void Requests::lay_aside(const RequestPtr& request) {
-  if (!request->durable) return;
+  if (!request->durable) return await_device(request);  // first it has to be on the disk
   if (request->run) std::exchange(request->run, nullptr)->cancel();
   release_upload(request);
   request->stream.reset();

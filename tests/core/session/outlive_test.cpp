@@ -1,5 +1,6 @@
 // Requests and answers that outlive the process of their node: what was acknowledged is finished by the next one, once.
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "core/session/node_fixture.hpp"
@@ -101,6 +102,27 @@ class Outlive : public NodeFixture {
       asio::co_spawn(io_, write(device, header, {}, {}), asio::detached);
     }
   }
+  struct Hold {
+    std::promise<void> go;
+    std::future<void> there;
+  };
+  /// The journal's thread comes `there` in its turn, and does nothing more until `go`.
+  Hold queue_hold() {
+    Hold hold;
+    const auto there = std::make_shared<std::promise<void>>();
+    hold.there = there->get_future();
+    journal_->fetch(id_key(), [go = hold.go.get_future().share(), there](const Outcome<journal::Found>&) {
+      there->set_value();
+      go.wait();
+    });
+    return hold;
+  }
+  std::promise<void> hold_journal() {
+    Hold hold = queue_hold();
+    hold.there.get();
+    return std::move(hold.go);
+  }
+  static RequestKey id_key() { return RequestKey{{}, id_of(255)}; }
   /// No request is in memory.
   bool book_is_idle() { return requests_->known() == 0; }
   void acknowledge(const DevicePtr& device, RequestId id) {
@@ -364,6 +386,61 @@ TEST_F(Outlive, PartsThatWereAcknowledgedAreNotAskedForAgain) {
   while (frame.header.type == FrameType::result_part || frame.header.type == FrameType::result)
     frame = next_final(device);
   EXPECT_EQ(error_of(frame).code, Errc::stream_broken);
+}
+
+TEST_F(Outlive, NothingIsToldBeforeItIsDurable) {
+  begin({"echo", "steady"});
+  const DevicePtr device = log_in();
+  std::promise<void> disk = hold_journal();
+  send(device, FrameType::submit, id_of(1), submit_of("echo", some_bytes(100)), some_bytes(100), 0,
+       wire::kInlinePayload);
+  stream(device, "steady", id_of(2), 0, true);
+  ASSERT_TRUE(until([&] { return requests_->counters().answered == 2; })) << "they run meanwhile";
+  send(device, FrameType::ping, {}, {});
+  EXPECT_EQ(next(device).header.type, FrameType::pong) << "nothing came before it";
+  disk.set_value();
+  std::map<RequestId, std::vector<FrameType>> heard;
+  while (heard[id_of(1)].size() < 2 || heard[id_of(2)].size() < 42) {
+    const wire::Frame frame = next(device);
+    ASSERT_NE(frame.header.type, FrameType{}) << "no frame came";
+    heard[frame.header.request].push_back(frame.header.type);
+  }
+  EXPECT_EQ(heard[id_of(1)], (std::vector{FrameType::accepted, FrameType::result}));
+  EXPECT_EQ(heard[id_of(2)].front(), FrameType::accepted);
+  EXPECT_EQ(heard[id_of(2)].back(), FrameType::result);
+}
+
+TEST_F(Outlive, WhatIsCancelledWhileItIsBeingWrittenHearsThat) {
+  begin({"pace"});
+  const DevicePtr device = log_in();
+  std::promise<void> disk = hold_journal();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", slow()), slow(), 0, wire::kInlinePayload);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  send(device, FrameType::cancel, id_of(1), {});
+  ASSERT_TRUE(until([&] { return requests_->open() == 0; }));
+  disk.set_value();
+  EXPECT_EQ(error_of(next_final(device)).code, Errc::cancelled);
+  ASSERT_TRUE(until([&] { return journal_->counters().forgotten == 1; }));
+}
+
+/// Slabs may be given back on the strand alone, and with its last owner a request gives them back.
+TEST_F(Outlive, TheJournalsThreadOwnsNoRequestOnceItHasTold) {
+  service_.linger = milliseconds(50);
+  begin({"pace"});
+  const DevicePtr device = log_in();
+  Hold first = queue_hold();
+  first.there.get();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", slow()), slow(), 0, wire::kInlinePayload);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  Hold second = queue_hold();  // in one batch with the acceptance, which is told before
+  first.go.set_value();
+  second.there.get();
+  ASSERT_TRUE(until([&] { return requests_->counters().accepted == 1; }));
+  send(device, FrameType::cancel, id_of(1), {});
+  ASSERT_TRUE(until([&] { return requests_->known() == 0; }));
+  const explain::TracePtr trace = book_.find(to_text(id_of(1))).value();
+  EXPECT_TRUE(until([&] { return trace.use_count() == 2; })) << trace.use_count() << " owners: book, test, and whom?";
+  second.go.set_value();
 }
 
 TEST_F(Outlive, ACancelledRequestLeavesNothing) {
