@@ -27,6 +27,7 @@ Error broken(std::string why) {
 
 constexpr std::uint64_t kAlign = 64;              // of each tensor, as in a grant
 constexpr std::uint64_t kMostMoved = 256 * 1024;  // of one answer: copying more would hold up the strand
+constexpr std::uint64_t kLeftForCalls = 32;       // this part of the input arena is never given to answers
 
 /// Bytes of the grant up to the end of the last output.
 std::uint64_t used_by(const std::vector<TensorRef>& outputs) {
@@ -328,7 +329,9 @@ Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Sla
 bool Pool::move_out(std::vector<TensorRef>& outputs) {
   std::uint64_t bytes = 0;
   for (const TensorRef& output : outputs) bytes += (output.spec.bytes + kAlign - 1) / kAlign * kAlign;
-  if (outputs.empty() || bytes > kMostMoved) return false;
+  // Each call needs a block in the input arena: answers must not take the room of the calls that they wait for.
+  const bool fits = input_->used() + bytes <= input_->size() - input_->size() / kLeftForCalls;
+  if (outputs.empty() || bytes > kMostMoved || !fits) return false;
   const SlabPtr slab = input_->take(bytes);
   if (!slab) return false;
   std::uint64_t at = 0;
