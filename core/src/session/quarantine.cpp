@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "gearbox/base/text.hpp"
@@ -15,6 +16,8 @@ constexpr std::size_t kShortestId = 4;  // hexadecimal digits that name a reques
 }  // namespace
 
 void Quarantine::add(Quarantined request) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  request.since_unix_ms = std::chrono::duration_cast<milliseconds>(now).count();
   std::erase_if(held_, [&](const Quarantined& held) { return held.key == request.key; });
   held_.push_back(std::move(request));
   if (held_.size() > kMost) held_.pop_front();

@@ -18,9 +18,9 @@ namespace gearbox::session {
 
 struct Quarantined {
   RequestKey key;
-  std::string user, task;
-  pipeline::Deadly deadly;
-  std::string reason;              // what its device was told
+  std::string user{}, task{};
+  pipeline::Deadly deadly{};
+  std::string reason{};            // what its device was told
   std::uint64_t input_bytes = 0;   // as uploaded
   std::int64_t since_unix_ms = 0;  // wall clock: for people
 };
@@ -33,6 +33,7 @@ class Quarantine {
   /// only.
   void keep_in(std::filesystem::path file);
 
+  /// From now on: sets its since_unix_ms.
   void add(Quarantined request);
   /// Null: it is not there.
   const Quarantined* find(const RequestKey& key) const;

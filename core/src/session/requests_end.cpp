@@ -2,7 +2,6 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "gearbox/base/stop_point.hpp"
@@ -105,8 +104,6 @@ void Requests::quarantine(const RequestPtr& request, const Error& error) {
   if (request->run) held.deadly = request->run->deadly();
   held.reason = error.detail;
   held.input_bytes = request->upload.submit().wire_bytes;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  held.since_unix_ms = std::chrono::duration_cast<milliseconds>(now).count();
   quarantine_.add(std::move(held));
 }
 

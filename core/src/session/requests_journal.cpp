@@ -6,7 +6,6 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "gearbox/base/stop_point.hpp"
@@ -214,15 +213,11 @@ void Requests::give_up(const journal::Kept& kept, const Error& error) {
   ++counters_.failed;
   const Outcome<WrittenRequest> written = written_request(kept.head);
   if (error.code == Errc::quarantined && written) {
-    Quarantined held;
-    held.key = kept.key;
-    held.user = written.value().identity.user;
-    held.task = written.value().submit.task;
-    held.reason = error.detail;
-    held.input_bytes = written.value().submit.wire_bytes;
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    held.since_unix_ms = std::chrono::duration_cast<milliseconds>(now).count();
-    quarantine_.add(std::move(held));
+    quarantine_.add({.key = kept.key,
+                     .user = written.value().identity.user,
+                     .task = written.value().submit.task,
+                     .reason = error.detail,
+                     .input_bytes = written.value().submit.wire_bytes});
   }
   spdlog::warn("event=request_not_recovered request={} reason=\"{}\"", to_text(kept.key.id), escaped(describe(error)));
   journal::Settled settled;
