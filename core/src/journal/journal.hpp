@@ -2,7 +2,7 @@
 // or fails once, each request that this one accepted, and gives each result that its device has not acknowledged.
 //
 // SQLite in WAL mode with synchronous=FULL; inputs and results up to kRowBytes lie in the row (one sync), larger ones
-// in a slot file that is synced before the row is committed. A request's first result stands: a later one of another
+// in a payload file that is synced before the row is committed. A request's first result stands: a later one of another
 // attempt is told so and dropped. One thread of its own does all disk work; what is queued meanwhile is committed
 // together (group commit). Bounded in bytes; a full or failing disk is said to whoever wanted to be accepted.
 #pragma once
@@ -77,7 +77,7 @@ class Journal {
     Level level = Level::batch;
     std::uint64_t max_bytes = 1ULL << 30;
   };
-  /// Opens or makes it (mode 0700). A damaged one is set aside as journal.db.damaged-N with its slot files left in
+  /// Opens or makes it (mode 0700). A damaged one is set aside as journal.db.damaged-N with its payload files left in
   /// place, and a new one begins: see Counters::set_aside. Errors: io_error, no_space.
   static Outcome<std::unique_ptr<Journal>> open(Setup setup);
   /// Commits what is queued; each `done` has been called then.

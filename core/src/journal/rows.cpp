@@ -13,10 +13,10 @@ constexpr std::int64_t kVersion = 1;
 constexpr const char* kSchema = R"sql(
   CREATE TABLE IF NOT EXISTS requests(
     device BLOB NOT NULL, request BLOB NOT NULL, number INTEGER NOT NULL, head TEXT NOT NULL,
-    input_bytes INTEGER NOT NULL, input_digest TEXT NOT NULL, input_slot INTEGER NOT NULL, input BLOB NOT NULL,
+    input_bytes INTEGER NOT NULL, input_digest TEXT NOT NULL, input_payload INTEGER NOT NULL, input BLOB NOT NULL,
     openings INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, ok INTEGER NOT NULL DEFAULT 0, result_head TEXT NOT NULL DEFAULT '',
     result_bytes INTEGER NOT NULL DEFAULT 0, result_digest TEXT NOT NULL DEFAULT '',
-    result_slot INTEGER NOT NULL DEFAULT 0, result BLOB NOT NULL DEFAULT x'',
+    result_payload INTEGER NOT NULL DEFAULT 0, result BLOB NOT NULL DEFAULT x'',
     settled_at_ms INTEGER NOT NULL DEFAULT 0,  -- the journal's own clock: running time
     PRIMARY KEY(device, request)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS clock(id INTEGER PRIMARY KEY CHECK(id = 0), running_ms INTEGER NOT NULL);
@@ -69,22 +69,23 @@ Outcome<Rows> Rows::open(const std::filesystem::path& file) {
   sqlite::Database& database = rows.database_;
   BOOST_OUTCOME_TRY(rows.accept_,
                     database.prepare("INSERT OR IGNORE INTO requests(device, request, number, head, input_bytes, "
-                                     "input_digest, input_slot, input) VALUES(?1, ?2, "
+                                     "input_digest, input_payload, input) VALUES(?1, ?2, "
                                      "(SELECT coalesce(max(number), 0) + 1 FROM requests), ?3, ?4, ?5, ?6, ?7)"));
   BOOST_OUTCOME_TRY(rows.settle_,
                     database.prepare("UPDATE requests SET settled = 1, ok = ?3, result_head = ?4, result_bytes = ?5, "
-                                     "result_digest = ?6, result_slot = ?7, result = ?8, input_bytes = 0, "
-                                     "input_digest = '', input_slot = 0, input = x'', settled_at_ms = ?9 "
+                                     "result_digest = ?6, result_payload = ?7, result = ?8, input_bytes = 0, "
+                                     "input_digest = '', input_payload = 0, input = x'', settled_at_ms = ?9 "
                                      "WHERE device = ?1 AND request = ?2 AND settled = 0"));
   BOOST_OUTCOME_TRY(rows.counted_,
-                    database.prepare("SELECT settled, input_slot, result_slot, input_bytes, "
+                    database.prepare("SELECT settled, input_payload, result_payload, input_bytes, "
                                      "result_bytes, length(CAST(head AS BLOB)) + length(CAST(result_head AS BLOB)) "
                                      "FROM requests WHERE device = ?1 AND request = ?2"));
   BOOST_OUTCOME_TRY(rows.forget_, database.prepare("DELETE FROM requests WHERE device = ?1 AND request = ?2"));
-  BOOST_OUTCOME_TRY(rows.find_, database.prepare("SELECT head, settled, ok, result_head, input_bytes, result_bytes, "
-                                                 "iif(settled, result_digest, input_digest), "
-                                                 "iif(settled, result_slot, input_slot), iif(settled, result, input) "
-                                                 "FROM requests WHERE device = ?1 AND request = ?2"));
+  BOOST_OUTCOME_TRY(rows.find_,
+                    database.prepare("SELECT head, settled, ok, result_head, input_bytes, result_bytes, "
+                                     "iif(settled, result_digest, input_digest), "
+                                     "iif(settled, result_payload, input_payload), iif(settled, result, input) "
+                                     "FROM requests WHERE device = ?1 AND request = ?2"));
   return rows;
 }
 
@@ -95,7 +96,7 @@ void Rows::rollback() {
 
 Outcome<bool> Rows::accept(const RequestKey& key, const std::string& head, const Placed& input) {
   BOOST_OUTCOME_TRY(accept_.first(device_of(key), request_of(key), head, static_cast<std::int64_t>(input.bytes),
-                                  input.digest, input.slot, ByteView(input.in_row)));
+                                  input.digest, input.payload, ByteView(input.in_row)));
   return database_.changed_rows() == 1;
 }
 
@@ -108,11 +109,11 @@ Outcome<Rows::Gone> Rows::settle(const RequestKey& key, bool ok, const std::stri
     return gone;
   }
   gone.changed = true;
-  if (const Slot slot = counted_.integer(1); slot != 0) gone.slots.push_back(slot);
+  if (const PayloadFile payload = counted_.integer(1); payload != 0) gone.payloads.push_back(payload);
   gone.bytes = static_cast<std::uint64_t>(counted_.integer(3));
   counted_.rewind();
   BOOST_OUTCOME_TRY(settle_.first(device_of(key), request_of(key), std::int64_t{ok}, head,
-                                  static_cast<std::int64_t>(result.bytes), result.digest, result.slot,
+                                  static_cast<std::int64_t>(result.bytes), result.digest, result.payload,
                                   ByteView(result.in_row), now_ms));
   return gone;
 }
@@ -122,7 +123,7 @@ Outcome<Rows::Gone> Rows::forget(const RequestKey& key) {
   BOOST_OUTCOME_TRY(gone.changed, counted_.first(device_of(key), request_of(key)));
   if (!gone.changed) return gone;
   for (const int column : {1, 2}) {
-    if (const Slot slot = counted_.integer(column); slot != 0) gone.slots.push_back(slot);
+    if (const PayloadFile payload = counted_.integer(column); payload != 0) gone.payloads.push_back(payload);
   }
   gone.bytes = static_cast<std::uint64_t>(counted_.integer(3) + counted_.integer(4)) +
                count_of_row(static_cast<std::size_t>(counted_.integer(5)));
@@ -180,14 +181,14 @@ Outcome<std::vector<Kept>> Rows::all() {
   return found;
 }
 
-Outcome<std::set<Slot>> Rows::slots() {
-  BOOST_OUTCOME_TRY(auto select, database_.prepare("SELECT input_slot, result_slot FROM requests "
-                                                   "WHERE input_slot != 0 OR result_slot != 0"));
-  std::set<Slot> used;
+Outcome<std::set<PayloadFile>> Rows::payloads() {
+  BOOST_OUTCOME_TRY(auto select, database_.prepare("SELECT input_payload, result_payload FROM requests "
+                                                   "WHERE input_payload != 0 OR result_payload != 0"));
+  std::set<PayloadFile> used;
   BOOST_OUTCOME_TRY(bool more, select.first());
   while (more) {
     for (const int column : {0, 1}) {
-      if (const Slot slot = select.integer(column); slot != 0) used.insert(slot);
+      if (const PayloadFile payload = select.integer(column); payload != 0) used.insert(payload);
     }
     BOOST_OUTCOME_TRY(more, select.next());
   }
@@ -208,7 +209,7 @@ Outcome<std::pair<Kept, Placed>> Rows::find(const RequestKey& key) {
   kept.result_bytes = static_cast<std::uint64_t>(find_.integer(5));
   placed.bytes = kept.settled ? kept.result_bytes : kept.input_bytes;
   placed.digest = find_.text(6);
-  placed.slot = find_.integer(7);
+  placed.payload = find_.integer(7);
   placed.in_row = find_.bytes(8);
   find_.rewind();
   return found;

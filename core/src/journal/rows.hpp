@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "journal/journal.hpp"
-#include "journal/slots.hpp"
+#include "journal/payloads.hpp"
 #include "sqlite/sqlite.hpp"
 
 namespace gearbox::journal {
 
-/// Where a payload lies: in its row, or in a slot.
+/// Where a payload lies: in its row, or in a file.
 struct Placed {
   std::uint64_t bytes = 0;
-  std::string digest;  // XXH3-128, hex
-  Slot slot = 0;       // 0: in the row
+  std::string digest;       // XXH3-128, hex
+  PayloadFile payload = 0;  // 0: in the row
   Bytes in_row;
 };
 
@@ -36,7 +36,7 @@ class Rows {
   /// What a change let go of.
   struct Gone {
     bool changed = false;  // false: nothing was done
-    std::vector<Slot> slots;
+    std::vector<PayloadFile> payloads;
     std::uint64_t bytes = 0;  // as they count
   };
   /// Lets go of the inputs. Nothing is done when it is settled already, or not there.
@@ -50,7 +50,7 @@ class Rows {
   /// Notes with each unsettled request that the journal was opened once more.
   Outcome<void> count_opening();
   Outcome<std::vector<Kept>> all();
-  Outcome<std::set<Slot>> slots();
+  Outcome<std::set<PayloadFile>> payloads();
   /// Of a settled one its result, else its inputs. Errors: not_found.
   Outcome<std::pair<Kept, Placed>> find(const RequestKey& key);
 

@@ -13,7 +13,7 @@
 #include <map>
 #include <random>
 
-#include "journal/slots.hpp"
+#include "journal/payloads.hpp"
 
 namespace gearbox::journal::test {
 namespace {
@@ -76,10 +76,10 @@ class JournalTest : public ::testing::Test {
   }
   /// What was asked before has been done.
   void barrier() { ASSERT_FALSE(settle(999'999, {}).value()); }
-  std::size_t slot_files() const {
+  std::size_t payload_files() const {
     std::size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(setup_.folder)) {
-      count += entry.path().filename().string().starts_with("slot-") ? 1 : 0;
+      count += entry.path().filename().string().starts_with("payload-") ? 1 : 0;
     }
     return count;
   }
@@ -110,7 +110,7 @@ TEST_F(JournalTest, WhatWasAcceptedIsThereForTheNextProcessWithItsBytes) {
     EXPECT_EQ(found.value().kept.head, kept.head);
     EXPECT_FALSE(found.value().kept.settled);
   }
-  EXPECT_EQ(slot_files(), 2U);
+  EXPECT_EQ(payload_files(), 2U);
   EXPECT_EQ(fetch(77).error().code, Errc::not_found);
 }
 
@@ -153,7 +153,7 @@ TEST_F(JournalTest, WhatIsForgottenIsGoneAndItsFilesAreUsedAgain) {
     journal_->forget(key_of(i));
     barrier();
   }
-  EXPECT_EQ(slot_files(), 2U) << "one for the input, one for the result";
+  EXPECT_EQ(payload_files(), 2U) << "one for the input, one for the result";
   const Counters counters = journal_->counters();
   EXPECT_EQ(counters.requests, 0U);
   EXPECT_EQ(counters.bytes, 0U);
@@ -161,7 +161,7 @@ TEST_F(JournalTest, WhatIsForgottenIsGoneAndItsFilesAreUsedAgain) {
   ASSERT_TRUE(accept(50, payload(50, kLarge)));
   open();
   ASSERT_EQ(journal_->kept().size(), 1U);
-  EXPECT_EQ(fetch(50).value().bytes, payload(50, kLarge)) << "not those of whoever had the slot before";
+  EXPECT_EQ(fetch(50).value().bytes, payload(50, kLarge)) << "not those of whoever had the payload file before";
 }
 
 TEST_F(JournalTest, TheSameRequestAcceptedAgainIsTheSameRequest) {
@@ -327,7 +327,7 @@ TEST_F(JournalTest, ADamagedOneIsSetAsideWithItsFilesAndSaidSo) {
     const std::filesystem::path aside = journal_->counters().set_aside;
     ASSERT_FALSE(aside.empty());
     EXPECT_TRUE(std::filesystem::exists(aside / "journal.db"));
-    EXPECT_TRUE(std::filesystem::exists(aside / "slot-1")) << "what it named is kept with it";
+    EXPECT_TRUE(std::filesystem::exists(aside / "payload-1")) << "what it named is kept with it";
     ASSERT_TRUE(accept(1, payload(2, kLarge)));
     journal_->forget(key_of(1));
   }
@@ -387,17 +387,17 @@ TEST_F(JournalTest, BytesThatChangedOnTheDiskAreNotPassedOn) {
   ASSERT_TRUE(accept(1, payload(1, kLarge)));
   journal_.reset();
   {
-    std::fstream file(setup_.folder / "slot-1", std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(setup_.folder / "payload-1", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(1000);
     file.put(static_cast<char>(payload(1, kLarge)[1000] ^ std::byte{1}));
   }
   open();
   EXPECT_EQ(fetch(1).error().code, Errc::corrupt_data);
   journal_.reset();
-  std::filesystem::resize_file(setup_.folder / "slot-1", 10);
+  std::filesystem::resize_file(setup_.folder / "payload-1", 10);
   open();
   EXPECT_EQ(fetch(1).error().code, Errc::corrupt_data);
-  std::filesystem::remove(setup_.folder / "slot-1");
+  std::filesystem::remove(setup_.folder / "payload-1");
   EXPECT_EQ(fetch(1).error().code, Errc::corrupt_data);
 }
 
@@ -418,7 +418,7 @@ TEST_F(JournalTest, AFullDiskIsSaidAndOverWhenThereIsRoomAgain) {
   ::signal(SIGXFSZ, before);
   EXPECT_FALSE(small);
   ASSERT_FALSE(large);
-  EXPECT_EQ(slot_files(), 0U) << "half a file does not keep a full disk full";
+  EXPECT_EQ(payload_files(), 0U) << "half a file does not keep a full disk full";
   EXPECT_EQ(large.error().code, Errc::no_space);
   EXPECT_FALSE(journal_->counters().last_error.empty());
   EXPECT_TRUE(accept(2, payload(2, 100)));
