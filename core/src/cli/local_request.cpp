@@ -61,6 +61,12 @@ asio::awaitable<Outcome<wire::Frame>> next_frame(std::shared_ptr<Conversation> t
       Outcome<wire::ErrorMessage> message = wire::parse<wire::ErrorMessage>(frame.value().json);
       if (!message) co_return message.error();
       talk->told = true;
+      if (talk->accepted) {
+        // A final word is acknowledged, so that the node need not keep it. That it does is the worst that can come.
+        const wire::FrameHeader received = talk->header(FrameType::result_ack);
+        [[maybe_unused]] const Outcome<void> sent =
+            co_await FrameStream::write_frame(talk->stream, received, std::string(), ByteView(), talk->left());
+      }
       co_return wire::to_error(message.value());
     }
     if (type != FrameType::ping) co_return frame;
