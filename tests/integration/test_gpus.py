@@ -120,8 +120,10 @@ class Gpus(unittest.TestCase):
                          {"CUDA_VISIBLE_DEVICES": "GPU-aaaa", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "device": "cuda:0"})
         self.assertEqual(self.ask("medium")["CUDA_VISIBLE_DEVICES"], "GPU-bbbb")
         self.assertEqual((self.ask("plain")["CUDA_VISIBLE_DEVICES"], self.ask("plain")["device"]), ("", "cpu"))
-        late = self.wait_for("late", "waiting")[0]
-        self.assertEqual(late["reason"], "no GPU has 5000 MB free; most: GPU 0 with 3000")
+        self.wait_for("late", "waiting")
+        # The reason is that of its last try, which may have been before the others were placed.
+        wait_until("the reason as things are now",
+                   lambda: self.workers("late")[0]["reason"] == "no GPU has 5000 MB free; most: GPU 0 with 3000", 10)
         huge = self.wait_for("huge", "waiting")[0]
         self.assertEqual(huge["reason"], "no GPU has 20000 MB; the largest: GPU 0 with 10000")
         done = self.site.run("submit", "--task", "huge", self.file, "--json", ok=False)
