@@ -1,10 +1,13 @@
 #include "load.hpp"
 
+#include <algorithm>
+
 namespace gearbox::load {
 
 namespace {
 
 constexpr milliseconds kWithin{20'000};
+constexpr milliseconds kLook{100};  // how soon a cut is noticed on a connection that waits for its turn
 
 std::int64_t unix_us(Instant at) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
@@ -37,13 +40,16 @@ void Load::stop() {
   bell_.ring();
 }
 
-asio::awaitable<bool> Load::wait_turn(Instant* turn, microseconds every) {
+asio::awaitable<bool> Load::wait_turn(Instant* turn, microseconds every, const client::NodeConnection* meanwhile) {
   if (every == microseconds{0}) {
     *turn = Clock::now();
     co_return !stopping_;
   }
   *turn += every;
-  while (!stopping_ && Clock::now() < *turn) co_await bell_.wait_until(*turn);
+  while (!stopping_ && Clock::now() < *turn) {
+    if (meanwhile != nullptr && !meanwhile->is_open()) co_return false;
+    co_await bell_.wait_until(meanwhile == nullptr ? *turn : std::min(*turn, after(Clock::now(), kLook)));
+  }
   co_return !stopping_;
 }
 
@@ -78,7 +84,7 @@ asio::awaitable<void> Load::keep_asking(std::size_t device, milliseconds phase) 
     }
     bool more = true;
     while (more) {
-      more = co_await wait_turn(&turn, setup_.open_every);
+      more = co_await wait_turn(&turn, setup_.open_every, connection.value().get());
       if (more) more = co_await ask(connection.value(), turn, 'o');
     }
     co_await connection.value()->finish(milliseconds(2'000));

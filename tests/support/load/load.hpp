@@ -57,8 +57,8 @@ class Load {
   asio::awaitable<void> ask_anew(std::size_t device, milliseconds phase);
   asio::awaitable<Outcome<std::shared_ptr<client::NodeConnection>>> connect(std::size_t device);
   asio::awaitable<bool> ask(std::shared_ptr<client::NodeConnection> connection, Instant turn, char sort);
-  /// Waits for the next turn; false when there is none.
-  asio::awaitable<bool> wait_turn(Instant* turn, microseconds every);
+  /// Waits for the next turn; false when there is none, or when the connection `meanwhile` has closed.
+  asio::awaitable<bool> wait_turn(Instant* turn, microseconds every, const client::NodeConnection* meanwhile = nullptr);
   void failed(const Error& error);
   void note(Instant turn, char sort, const wire::Timing& node);
 
