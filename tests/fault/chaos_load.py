@@ -17,6 +17,10 @@ import cluster
 # No client may give up before what was killed has come back: pauses of the supervisor grow to 30 s.
 PATIENCE_MS = 240_000
 WITHIN = PATIENCE_MS / 1000 + 30
+# With which a request may end where workers are killed. All else would be a request that nobody answers for any more: pi_client
+# has to come back until the node has said one of these; `broker submit` tries once.
+REASONS = {"stream_broken", "quarantined", "worker_lost", "model_unavailable"}
+REASONS_OF_ONE_TRY = REASONS | {"closed", "unreachable", "io_error"}
 
 
 class Request:
@@ -70,8 +74,8 @@ class Book:
                 found["answered"] += 1
                 if answer != request.expected:
                     fault("wrong", request, f"{str(answer)[:200]} in place of {str(request.expected)[:200]}")
-            elif reason == "timeout":
-                fault("lost", request, "the sender gave up waiting")
+            elif reason not in (REASONS_OF_ONE_TRY if request.kind == "local" else REASONS):
+                fault("lost", request, f"the sender gave it up: {reason}")
             else:
                 found["failed"] += 1
                 reasons[f"{request.kind}: {reason}"] += 1

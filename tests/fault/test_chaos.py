@@ -34,10 +34,15 @@ class Book(unittest.TestCase):
         self.assertEqual((found, counts["submitted"], counts["answered"], counts["failed"]), ({}, 2, 1, 1))
         self.assertEqual(reasons, {"picture: quarantined": 1})
 
-    def test_no_end_and_no_patience_are_lost(self):
+    def test_no_end_and_a_sender_that_gave_up_are_lost(self):
         self.request()
         self.book.end(self.request(), "timeout")
-        self.assertEqual(self.faults()[0], {"lost": 2})
+        self.book.end(self.request(), "closed")
+        self.assertEqual(self.faults()[0], {"lost": 3})
+
+    def test_who_tries_once_may_be_told_that_nobody_is_there(self):
+        self.book.end(self.book.open(chaos_load.Request("local", "1.jpg", "right")), "unreachable")
+        self.assertEqual(self.faults()[0], {})
 
     def test_a_second_end_is_doubled(self):
         request = self.request()
