@@ -33,6 +33,7 @@ def configs(folder, node="127.0.0.1:0", told="", central="127.0.0.1:0"):
     file = folder / "gearbox.toml"
     text = file.read_text()
     advertise = f'\nadvertise = "tcp://{told}"' if told else ""
+    text = text.replace("[node.limits]\n", "[node.limits]\nidle_ms = 30000\n")
     text = text.replace('[node]\nlisten = "tcp://127.0.0.1:0"', f'[node]\nlisten = "tcp://{node}"{advertise}')
     file.write_text(text.replace('[central]\nlisten = "tcp://127.0.0.1:0"', f'[central]\nlisten = "tcp://{central}"'))
 
@@ -248,17 +249,20 @@ class Long(BadLinks):
     freeze_s = 10.0
 
     def test_a_half_open_connection(self):
-        """Nobody is told: the device notices by itself, within 15 s of silence, and goes on where the node is."""
+        """Nobody is told. The device notices by itself, within 15 s of silence, and goes on where the node is; the node within
+        its idle_ms, 30 s here: it asks, and nobody answers."""
+        before = self.site.status()["node"]["sessions"]
         self.link.bytes_per_s = 6_000_000
         sender = self.start_send()
         self.uploading()
         began = time.monotonic()
         self.assertEqual(self.link.half_open(), 1)
-        wait_until("another connection", lambda: self.link.connections == 2, 25)
+        wait_until("another connection", lambda: self.link.connections == 2, 40)
         self.assertGreater(time.monotonic() - began, 10, "not by its silence")
         self.end_of(sender)
         self.link.cuts = 1
         self.assertLess(self.carried_twice(), CHUNK)
+        wait_until("the node has closed the dead one", lambda: self.site.status()["node"]["sessions"] <= before, 60)
         self.ends_clean()
 
 
