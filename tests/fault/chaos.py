@@ -109,7 +109,8 @@ class Chaos:
         self.look_over_what_is_left()
 
     def look_over_what_is_left(self):
-        self.faults += [f"leaked: {line}" for line in self.site.leftovers() + chaos_left.files(self.site, self.temporary)]
+        left = [line for line in self.site.leftovers() if not chaos_left.OF_OTHERS.search(line)]
+        self.faults += [f"leaked: {line}" for line in left + chaos_left.files(self.site, self.temporary)]
         self.faults += chaos_left.two_ends(self.site, self.book)
         self.runs, late = chaos_left.late_runs(self.book, self.ledger, LATE)
         self.faults += late
