@@ -24,7 +24,6 @@ constexpr milliseconds kStatusWait{2000};
 constexpr milliseconds kPollWhileStarting{200};
 constexpr milliseconds kPollWhenReady{1000};
 constexpr milliseconds kHangLook{1000};
-constexpr milliseconds kSteady{60000};  // a role that lived so long starts its pauses anew
 constexpr int kExitRefused = 2;
 
 }  // namespace
@@ -141,7 +140,7 @@ void Roles::start_again(const Ended& ended, bool at_once) {
   Role* role = find(ended.role);
   if (role == nullptr || !role->wanted || stopping_) return;
   role->shown.clear();
-  if (ended.lived >= kSteady) role->pause = milliseconds{0};
+  if (ended.lived >= setup_.steady) role->pause = milliseconds{0};
   start_in(*role, at_once ? milliseconds{0} : next_pause(*role));
 }
 

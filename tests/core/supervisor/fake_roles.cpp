@@ -96,5 +96,6 @@ int main(int argc, char** argv) {
   setup.config_folder = "/nowhere";
   setup.central = std::getenv("NO_central") == nullptr;
   setup.first_restart = milliseconds(50);
+  if (const char* steady = std::getenv("STEADY_MS")) setup.steady = milliseconds(std::atoi(steady));
   return supervisor::run_supervisor(setup);
 }

@@ -1,6 +1,7 @@
 """The supervisor as a process, with roles that only pretend: start, adopt, restart, refuse, stop. Usage: test_run_supervisor.py PROGRAM"""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -167,6 +168,24 @@ class RunSupervisor(unittest.TestCase):
         self.assertEqual(self.bars(), [])
         up.send_signal(signal.SIGTERM)
         self.assertEqual(up.wait(20), 0)
+
+    def pauses_before_the_node(self, steady_ms):
+        """It is killed three times, each time as soon as it is ready."""
+        up = self.up(STEADY_MS=steady_ms)
+        for times in range(1, 4):
+            self.until(lambda: self.log().count("node ready at") == times, "ready")
+            os.kill(self.pids()["node"], signal.SIGKILL)
+            self.until(lambda: self.log().count("node is started again in") == times, "word of its next start")
+        self.until(lambda: self.log().count("node ready at") == 4, "ready again")
+        up.send_signal(signal.SIGTERM)
+        self.assertEqual(up.wait(20), 0)
+        return re.findall(r"node is started again in (\d+) ms", self.log())
+
+    def test_pauses_grow_while_a_role_dies_again_and_again(self):
+        self.assertEqual(self.pauses_before_the_node("10000"), ["50", "100", "200"])
+
+    def test_one_that_ran_long_enough_is_not_held_up(self):
+        self.assertEqual(self.pauses_before_the_node("0"), ["50", "50", "50"])
 
     def test_a_second_one_is_refused(self):
         first = self.up()
