@@ -7,7 +7,6 @@
 namespace gearbox::cli {
 
 void add_role_commands(CLI::App& app, CliContext& context);        // up, central, node, supervisor
-void add_drain_command(CLI::App& app, CliContext& context);        // drain
 void add_status_commands(CLI::App& app, CliContext& context);      // status, shm
 void add_submit_command(CLI::App& app, CliContext& context);       // submit
 void add_plugin_commands(CLI::App& app, CliContext& context);      // plugins list|check|sign|rollback|release

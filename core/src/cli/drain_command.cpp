@@ -1,5 +1,5 @@
 // drain: ends everything on this host in order, and shows how far that is.
-#include "cli/commands.hpp"
+#include "cli/drain_command.hpp"
 
 #include <poll.h>
 #include <sys/syscall.h>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/drain_command.hpp"
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/keys.hpp"
 
