@@ -55,6 +55,9 @@ class RunSupervisor(unittest.TestCase):
     def pids(self):
         return {role: record["pid"] for role, record in self.records().items()}
 
+    def last_stop(self):
+        return json.loads((self.state / "last_stop.json").read_text())
+
     def until(self, condition, what):
         deadline = time.monotonic() + 20
         while not condition():
@@ -205,6 +208,9 @@ class RunSupervisor(unittest.TestCase):
         up.send_signal(signal.SIGTERM)
         self.assertEqual(up.wait(10), 0)
         self.assertIn("everything is killed", self.log())
+        stop = self.last_stop()
+        self.assertEqual(sorted(stop.pop("killed")), ["central", "node"])
+        self.assertEqual(stop, {"pid": up.pid, "in_order": False, "failed": 0, "kept": 0, "hurried": True})
         self.assertNotIn("it takes too long", self.log())
         self.nothing_left(pids)
 
@@ -231,6 +237,7 @@ class RunSupervisor(unittest.TestCase):
             up.send_signal(signal.SIGTERM)
             hears("STOPPING=1")
             self.assertEqual(up.wait(20), 0)
+        self.assertEqual(self.last_stop(), {"pid": up.pid, "in_order": True, "failed": 0, "kept": 0, "killed": [], "hurried": False})
 
     def test_a_strangers_process_behind_a_role_is_not_taken_over(self):
         stranger = subprocess.Popen([PROGRAM, "central", "--state", self.state], stdout=subprocess.DEVNULL)
