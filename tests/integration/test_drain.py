@@ -11,6 +11,13 @@ from cluster import Cluster, jpeg, wait_until
 REQUESTS = 16
 
 
+def end(process):
+    if process.poll() is None:
+        process.kill()
+    if not process.stdout.closed:
+        process.communicate()
+
+
 class Drain(unittest.TestCase):
     def setUp(self):
         self.cluster = Cluster(workers=2)
@@ -40,7 +47,7 @@ class Drain(unittest.TestCase):
     def start_drain(self, *words):
         drain = subprocess.Popen([self.cluster.broker, "drain", "--state", self.cluster.state, *words],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(lambda: drain.poll() is None and drain.kill())
+        self.addCleanup(end, drain)
         return drain
 
     def local_slow(self, how_long):
@@ -49,7 +56,7 @@ class Drain(unittest.TestCase):
         slow.write_bytes(f"sleep {how_long}".encode().ljust(16))
         sender = subprocess.Popen([self.cluster.broker, "submit", "--task", "echo", slow, "--json", "--state", self.cluster.state],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(lambda: sender.poll() is None and sender.kill())
+        self.addCleanup(end, sender)
         wait_until("a running request", lambda: (self.counters() or {"accepted": 0})["accepted"] > 0, 60, 0.05)
         return sender
 
@@ -60,7 +67,7 @@ class Drain(unittest.TestCase):
     def test_under_load_all_that_was_accepted_is_answered_and_the_rest_comes_again(self):
         self.begin(port=True)
         sender = self.cluster.start_send(self.files(REQUESTS, "sleep 0.4"), keys=self.keys, central=self.central)
-        self.addCleanup(lambda: sender.poll() is None and sender.kill())
+        self.addCleanup(end, sender)
         wait_until("some open requests", lambda: self.counters()["accepted"] - self.counters()["answered"] > 2, 60, 0.02)
         drain = self.start_drain("--within", "60")
         seen = []
