@@ -125,6 +125,24 @@ class Drain(unittest.TestCase):
         self.assertNotEqual(sender.wait(20), 0)
         self.nothing_left()
 
+    def test_what_was_acknowledged_and_not_finished_is_finished_by_the_next_process(self):
+        self.main.write_text(self.main.read_text().replace("[node]", "[node]\ndrain_ms = 500"))
+        self.begin(port=True)
+        sender = self.cluster.start_send(self.files(4, "sleep 3"), keys=self.keys, central=self.central)
+        self.addCleanup(end, sender)
+        wait_until("all acknowledged", lambda: self.counters()["accepted"] == 4, 60, 0.02)
+        self.assertEqual(self.cluster.stop(), 0)
+        self.assertEqual(self.cluster.leftovers(), [])
+        self.assertRegex(self.cluster.log(), r"the node ended with 0 requests failed and [1-4] kept in its journal")
+        self.cluster.start()
+        self.cluster.wait_ready()
+        said, errors = sender.communicate(timeout=90)
+        self.assertEqual((sender.returncode, said.count('"ok":true')), (0, 4), errors)
+        self.assertGreater(self.counters()["recovered"], 0)
+        self.assertEqual(self.counters()["announced"], 0, "nothing was uploaded again")
+        self.assertEqual(self.cluster.stop(), 0)
+        self.assertEqual(self.cluster.leftovers(), [])
+
     def test_a_signal_hurries_a_drain(self):
         self.begin()
         sender = self.local_slow(60)

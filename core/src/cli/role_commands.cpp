@@ -39,6 +39,7 @@ void run_up(CliContext& context) {
   setup.config_folder = where.value().config_folder;
   setup.central = config.value()->central.enabled;
   setup.node = config.value()->node.enabled;
+  setup.node_drain = config.value()->node.drain;
   setup.notify = serving::notify_settings_of_environment();
   if (!setup.central && !setup.node) {
     return fail(context,

@@ -98,7 +98,7 @@ class Node {
   std::vector<std::string> ready_models_;  // as last told to central
   bool stopping_ = false;
   bool ending_ = false;
-  std::size_t unfinished_ = 0;                // requests that were open when the drain had to end
+  session::Requests::Rest rest_;              // what the drain did not finish
   std::unique_ptr<GpuWatch> gpu_watch_;       // posts to the io_context
   std::unique_ptr<live::Follower> follower_;  // last: it uses the plugin host and posts to the io_context
 };

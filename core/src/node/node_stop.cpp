@@ -25,7 +25,7 @@ constexpr milliseconds kLongestDrain{std::chrono::hours(24)};
 }  // namespace
 
 Outcome<boost::json::object> Node::drain_asked(const boost::json::object& request) {
-  milliseconds within(10000);
+  milliseconds within = config_->node.drain;
   if (const auto* const wanted = request.if_contains("within_ms")) {
     boost::system::error_code failure;
     within = milliseconds(wanted->to_number<std::int64_t>(failure));
@@ -38,7 +38,7 @@ Outcome<boost::json::object> Node::drain_asked(const boost::json::object& reques
 }
 
 void Node::stop() {
-  if (!stopping_) drain(milliseconds(10000));
+  if (!stopping_) drain(config_->node.drain);
 }
 
 void Node::drain(milliseconds within) {
@@ -59,15 +59,18 @@ void Node::drain(milliseconds within) {
 void Node::hurry() {
   stopping_ = true;
   const Error reason{Errc::shutting_down, "node " + config_->node.name + " was stopped"};
-  unfinished_ += requests_->open();
-  requests_->end_all(reason);
+  const session::Requests::Rest rest = requests_->end_all(reason);
+  rest_.failed += rest.failed;
+  rest_.kept += rest.kept;
   end_workers();
 }
 
 void Node::end_workers() {
   if (std::exchange(ending_, true)) return;
   drain_limit_.cancel();
-  if (unfinished_ > 0) spdlog::warn("event=not_drained failed={}", unfinished_);
+  if (rest_.failed + rest_.kept > 0) {
+    spdlog::warn("event=not_drained failed={} kept_in_journal={}", rest_.failed, rest_.kept);
+  }
   pool_->stop([this] {
     central_->stop();
     device_loop_->stop();
@@ -80,8 +83,9 @@ void Node::end_workers() {
 
 /// The last thing that the node does: whoever asked for the stop is told what it could not finish.
 asio::awaitable<void> Node::tell_rest(Node* node) {
-  if (node->unfinished_ > 0) {
-    const boost::json::object said{{"command", "unfinished"}, {"failed", node->unfinished_}, {"kept", 0}};
+  const session::Requests::Rest& rest = node->rest_;
+  if (rest.failed + rest.kept > 0) {
+    const boost::json::object said{{"command", "unfinished"}, {"failed", rest.failed}, {"kept", rest.kept}};
     std::string text = boost::json::serialize(said);
     const Outcome<std::string> heard = co_await serving::ask_control(
         node->io_->get_executor(), node->state_.supervisor_socket(), std::move(text), kTellLimit);

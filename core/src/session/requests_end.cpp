@@ -315,10 +315,37 @@ void Requests::drain(std::function<void()> idle) {
   check_idle();
 }
 
-void Requests::end_all(const Error& error) {
-  std::vector<RequestPtr> all;
-  for (const auto& [key, request] : table_) all.push_back(request);
-  for (const RequestPtr& request : all) fail(request, error);
+Requests::Rest Requests::end_all(const Error& error) {
+  ending_ = true;
+  std::vector<RequestPtr> open;
+  for (const auto& [key, request] : table_) {
+    if (!request->over) open.push_back(request);
+  }
+  Rest rest;
+  for (const RequestPtr& request : open) {
+    if (request->over) continue;
+    if (service_.journal != nullptr && request->verified != Instant{}) {
+      leave_open(request);
+      ++rest.kept;
+    } else {
+      fail(request, error);
+      ++rest.failed;
+    }
+  }
+  check_idle();
+  return rest;
+}
+
+/// Acknowledged, or about to be: not settled, so that the journal goes on holding it. Its device sees the connection
+/// end, and asks again; a word about this request now would be taken for its one answer.
+void Requests::leave_open(const RequestPtr& request) {
+  if (request->run) std::exchange(request->run, nullptr)->cancel();
+  release_upload(request);
+  request->timer.cancel();
+  request->listener.reset();
+  request->over = true;
+  --open_;
+  table_.erase(request->key);
 }
 
 }  // namespace gearbox::session

@@ -197,6 +197,55 @@ TEST_F(Outlive, ARequestThatMayBeWhatEndsTheNodeIsGivenUp) {
   EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::quarantined);
 }
 
+TEST_F(Outlive, AStopPastItsBoundLeavesToTheNextProcessWhatWasAcknowledgedAndNothingElse) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  const DevicePtr first = log_in();
+  hold(first, bytes, id_of(1));
+  send(first, FrameType::submit, id_of(2), submit_of("pace", bytes));  // its bytes never come
+  ASSERT_EQ(next(first).header.type, FrameType::upload_at);
+  bool idle = false;
+  requests_->drain([&] { idle = true; });
+  EXPECT_FALSE(idle);
+  const Requests::Rest rest = requests_->end_all(Error{Errc::shutting_down, "the node stops"});
+  EXPECT_EQ(rest.kept, 1U);
+  EXPECT_EQ(rest.failed, 1U);
+  EXPECT_TRUE(until([&] { return idle; }));
+  EXPECT_EQ(requests_->open(), 0U);
+  const wire::Frame refused = next(first);
+  EXPECT_EQ(refused.header.request, id_of(2)) << "of the first one nothing is said";
+  EXPECT_EQ(error_of(refused).code, Errc::shutting_down);
+  send(first, FrameType::submit, id_of(1), submit_of("pace", bytes));
+  const wire::Frame later = next(first);
+  EXPECT_EQ(error_of(later).code, Errc::shutting_down);
+  EXPECT_GT(wire::parse<wire::ErrorMessage>(later.json).value().retry_after_ms, 0U);
+  EXPECT_EQ(journal_->counters().settled, 0U);
+
+  next_process({"pace"});
+  EXPECT_EQ(requests_->counters().recovered, 1U);
+  const DevicePtr device = log_in();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", bytes));
+  EXPECT_EQ(next(device).header.type, FrameType::accepted) << "no byte is asked for again";
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  gate_.open();
+  const wire::Frame answer = next_final(device);
+  ASSERT_EQ(answer.header.type, FrameType::result) << answer.json;
+  EXPECT_EQ(answer.payload, bytes);
+}
+
+TEST_F(Outlive, AStreamIsLeftToTheNextProcessAsWell) {
+  begin({"steady"});
+  const DevicePtr first = log_in();
+  stream(first, "steady", id_of(1), 0, true);
+  take_parts(first, id_of(1), 0, 10);
+  EXPECT_EQ(requests_->end_all(Error{Errc::shutting_down, "the node stops"}).kept, 1U);
+  next_process({"steady"});
+  const DevicePtr device = log_in();
+  stream(device, "steady", id_of(1), 10, false);
+  take_parts(device, id_of(1), 10, 40);
+  EXPECT_EQ(next_final(device).header.type, FrameType::result);
+}
+
 TEST_F(Outlive, ADeadlineGoesOnWhileNoProcessIsThere) {
   begin({"pace"});
   const Bytes bytes = slow();
