@@ -120,15 +120,20 @@ class Gpus(unittest.TestCase):
                          {"CUDA_VISIBLE_DEVICES": "GPU-aaaa", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "device": "cuda:0"})
         self.assertEqual(self.ask("medium")["CUDA_VISIBLE_DEVICES"], "GPU-bbbb")
         self.assertEqual((self.ask("plain")["CUDA_VISIBLE_DEVICES"], self.ask("plain")["device"]), ("", "cpu"))
-        late = self.wait_for("late", "waiting")[0]
-        self.assertEqual(late["reason"], "no GPU has 5000 MB free; most: GPU 0 with 3000")
+        self.wait_for("late", "waiting")
+        # They have taken what they said. (Had they taken nothing by the next look, it would be free for others.)
+        self.tell(["gpu GPU-aaaa 10000 7000 12", "gpu GPU-bbbb 8000 5000 -"])
+        wait_until("the reason as things are now",
+                   lambda: self.workers("late")[0]["reason"] == "no GPU has 5000 MB free; most: GPU 0 with 3000", 10)
         huge = self.wait_for("huge", "waiting")[0]
         self.assertEqual(huge["reason"], "no GPU has 20000 MB; the largest: GPU 0 with 10000")
         done = self.site.run("submit", "--task", "huge", self.file, "--json", ok=False)
-        self.assertEqual(json.loads(done.stdout)[0]["error"]["name"], "model_unavailable", done.stdout)
+        error = json.loads(done.stdout)[0]["error"]
+        self.assertEqual(error["name"], "model_unavailable", done.stdout)
+        self.assertIn("no GPU has 20000 MB; the largest: GPU 0 with 10000", error["detail"])
         self.check_status(large, medium, small)
         self.check_restart(large)
-        self.tell([*two, "gpu GPU-cccc 6000 100 0"])
+        self.tell(["gpu GPU-aaaa 10000 7000 12", "gpu GPU-bbbb 8000 5000 -", "gpu GPU-cccc 6000 100 0"])
         self.wait_for("late", "ready")
         self.assertEqual(self.ask("late")["CUDA_VISIBLE_DEVICES"], "GPU-cccc")
         self.stop_whole()
@@ -139,7 +144,7 @@ class Gpus(unittest.TestCase):
         first, second = gpus["list"]
         self.assertEqual((first["index"], first["uuid"], first["name"], first["busy_percent"]),
                          (0, "GPU-aaaa", "Fake 10000", 12))
-        self.assertEqual((first["memory_total_bytes"] >> 20, second["memory_used_bytes"] >> 20), (10000, 1000))
+        self.assertEqual((first["memory_total_bytes"] >> 20, second["memory_used_bytes"] >> 20), (10000, 5000))
         self.assertIsNone(second["busy_percent"])
         self.assertEqual([first["left_mb"], second["left_mb"]], [3000, 3000])
         self.assertEqual([first["workers"], second["workers"]],
@@ -152,6 +157,7 @@ class Gpus(unittest.TestCase):
     def check_restart(self, large):
         """One that is killed gets a GPU again: the same, since the one that waits must not take its place."""
         os.kill(large["pid"], signal.SIGKILL)
+        self.tell(["gpu GPU-aaaa 10000 1000 12", "gpu GPU-bbbb 8000 5000 -"])
         wait_until("another process", lambda: self.workers("large")[0]["pid"] not in (0, large["pid"]), 30)
         again = self.wait_for("large", "ready")[0]
         self.assertEqual((again["gpus"], again["restarts"]), ([0], 1))

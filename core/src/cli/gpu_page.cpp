@@ -1,5 +1,6 @@
 #include "cli/gpu_page.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "cli/json_facts.hpp"
@@ -21,8 +22,12 @@ std::string mb_text(const json::object& worker) {
   return mb == 0 ? "whole" : std::to_string(mb) + " MB";
 }
 
-/// "0, 2": where it sits.
-std::string seats_of(const json::object& worker) {
+bool wants_gpu(const json::object& worker) {
+  return text_in(worker, "devices").starts_with("cuda");
+}
+
+/// "0, 2": where it sits. `checked`: somebody knows that there are such GPUs.
+std::string seats_of(const json::object& worker, bool checked) {
   std::string all;
   for (const json::value& each : list_in(worker, "gpus")) {
     boost::system::error_code none;
@@ -30,6 +35,7 @@ std::string seats_of(const json::object& worker) {
         each.is_string() ? escaped(each.get_string()) : std::to_string(each.to_number<std::uint64_t>(none));
     all += (all.empty() ? "" : ", ") + one;
   }
+  if (!all.empty() && !checked) all += " (not checked)";
   return all;
 }
 
@@ -60,17 +66,17 @@ std::string gpu_table(const json::object& node, const json::object& gpus, bool b
   return table.empty() ? std::string() : table.text(bold);
 }
 
-std::string worker_table(const json::object& node, bool bold) {
+std::string worker_table(const json::object& node, bool checked, bool bold) {
   std::multimap<std::uint64_t, const json::object*> by_slot;
   for (const json::value& each : list_in(node, "workers")) {
-    if (!each.is_object() || !text_in(each.get_object(), "devices").starts_with("cuda")) continue;
+    if (!each.is_object() || !wants_gpu(each.get_object())) continue;
     by_slot.emplace(number_in(each.get_object(), "slot"), &each.get_object());
   }
   Table table({"worker", "model", "version", "devices", ">GPU", ">needs", "state", "reason"});
   for (const auto& [slot, found] : by_slot) {
     const json::object& worker = *found;
     table.add({worker_name(worker), text_in(worker, "model"), text_in(worker, "version"), text_in(worker, "devices"),
-               seats_of(worker), mb_text(worker), text_in(worker, "state"), text_in(worker, "reason")});
+               seats_of(worker, checked), mb_text(worker), text_in(worker, "state"), text_in(worker, "reason")});
   }
   return table.empty() ? std::string() : table.text(bold);
 }
@@ -82,12 +88,18 @@ std::string gpu_page(const json::object& node, bool bold) {
   if (gpus.empty()) return {};
   const std::string nvml = text_in(gpus, "nvml");
   std::string page;
-  if (nvml == "none") page = "GPUs: no figures, there is no NVML (" + text_in(gpus, "reason") + ")\n";
+  const json::array& workers = list_in(node, "workers");
+  const bool wanted = std::any_of(workers.begin(), workers.end(), [](const json::value& each) {
+    return each.is_object() && wants_gpu(each.get_object());
+  });
+  // Most hosts have no GPU, and nobody misses the figures.
+  if (nvml == "none" && wanted) page = "GPUs: no figures, there is no NVML (" + text_in(gpus, "reason") + ")\n";
   if (nvml == "lost") page = "GPUs: NVML answers no more (" + text_in(gpus, "reason") + ")\n";
   if (nvml == "answers" && list_in(gpus, "list").empty()) page = "GPUs: NVML tells of none\n";
   page += gpu_table(node, gpus, bold);
-  const std::string workers = worker_table(node, bold);
-  if (!workers.empty()) page += (page.empty() ? "" : "\n") + workers;
+  const bool checked = nvml == "answers" || nvml == "lost";
+  const std::string table = worker_table(node, checked, bold);
+  if (!table.empty()) page += (page.empty() ? "" : "\n") + table;
   return page;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "gearbox/base/text.hpp"
@@ -32,7 +33,9 @@ struct GpuWatch::Strand {
       if (look.sight == gpu::Sight::lost) return spdlog::warn("node: NVML answers no more reason=\"{}\"", why);
       return spdlog::info("node: no figures of GPUs, there is no NVML reason=\"{}\"", why);
     }
-    if (news) spdlog::info("node: NVML tells of {} GPUs", look.gpus.size());
+    if (news)
+      spdlog::info("node: NVML tells of {}",
+                   look.gpus.size() == 1 ? "one GPU" : std::to_string(look.gpus.size()) + " GPUs");
     for (const gpu::Gpu& gpu : look.gpus) {
       std::string& before = errors[gpu.index];
       if (before == gpu.error) continue;

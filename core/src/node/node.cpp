@@ -178,6 +178,7 @@ void Node::fill_service() {
   service_.dispatcher = dispatcher_.get();
   service_.store = store_.get();
   service_.journal = journal_.get();
+  service_.quarantine = state_.quarantine();
   service_.explain = &explained_;
   service_.config = [this] { return config_; };
   service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {

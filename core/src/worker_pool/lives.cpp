@@ -1,4 +1,5 @@
 // How workers come and go. A worker is gone only when its pidfd says so; until then its slabs are not reused.
+#include <spdlog/spdlog.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "gearbox/base/text.hpp"
 #include "gearbox/shm/call_block.hpp"
 #include "worker_pool/pool.hpp"
 
@@ -246,6 +248,9 @@ void Pool::kill(Worker& worker, std::string reason, Errc for_calls) {
     worker.attachment.reset();
   }
   if (worker.alive) {
+    // In the log for good: the status tells it only until the next one is ready.
+    spdlog::warn("event=worker_killed worker=worker-{} pid={} reason=\"{}\"", worker.place, worker.pid,
+                 escaped(worker.reason));
     ::syscall(SYS_pidfd_send_signal, worker.process.native_handle(), SIGKILL, nullptr, 0);
   }
   end_calls(worker, Error{for_calls, "worker " + std::to_string(worker.place) + ": " + worker.reason}, taken);

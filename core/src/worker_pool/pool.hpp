@@ -50,6 +50,7 @@ struct Running {
   std::uint32_t attempt = 0;
   bool probe = false;
   bool unwanted = false;          // cancelled when the worker had begun it
+  bool gathered = false;          // as in its CallSpec
   std::uint64_t place = 0;        // among all entries of its ring, from 1: taken when so many were
   Instant handed{};               // where the model takes batches
   WorkerPool::Answered answered;  // empty once the caller has its answer
@@ -308,6 +309,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   WorkerPool::CallId next_id(const Worker& worker);
   Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
   Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
+  bool move_out(std::vector<TensorRef>& outputs);
   Outcome<void> read_answer(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void hand_back(Worker& worker);

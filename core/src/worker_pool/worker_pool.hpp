@@ -57,6 +57,7 @@ struct CallSpec {
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;       // of the tenant, among those that wait for the same model
   std::uint8_t priority = 0;      // higher is sooner
+  bool gathered = false;          // one of many whose answers are kept until all are there
   std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
   /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
   std::function<void(StreamPart)> on_part;

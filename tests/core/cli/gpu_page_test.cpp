@@ -41,12 +41,23 @@ TEST(GpuPage, TellsWhoIsWhereAndWhoWaitsForWhat) {
 }
 
 TEST(GpuPage, SaysThatThereIsNoNvmlOrThatItFell) {
-  EXPECT_EQ(page_of(R"({"gpus": {"nvml": "none", "reason": "no such file", "list": []}})"),
-            "GPUs: no figures, there is no NVML (no such file)\n");
+  EXPECT_EQ(page_of(R"({"workers": [{"id": 1, "slot": 1, "model": "m", "version": "1", "devices": "cuda:1,cuda:3",
+                                    "gpus": ["1", "3"], "gpu_memory_mb": 10, "state": "ready", "reason": ""}],
+                        "gpus": {"nvml": "none", "reason": "no such file", "list": []}})"),
+            "GPUs: no figures, there is no NVML (no such file)\n"
+            "\n"
+            "worker    model  version  devices                       GPU  needs  state\n"
+            "worker-1  m      1        cuda:1,cuda:3  1, 3 (not checked)  10 MB  ready\n");
   EXPECT_EQ(page_of(R"({"gpus": {"nvml": "lost", "reason": "Unknown Error", "list": []}})"),
             "GPUs: NVML answers no more (Unknown Error)\n");
   EXPECT_EQ(page_of(R"({"gpus": {"nvml": "answers", "reason": "", "list": []}})"), "GPUs: NVML tells of none\n");
   EXPECT_EQ(page_of(R"({"gpus": {"nvml": "not yet", "reason": "", "list": []}})"), "");
+}
+
+TEST(GpuPage, IsEmptyWhereThereIsNoNvmlAndNobodyWantsAGpu) {
+  EXPECT_EQ(page_of(R"({"workers": [{"id": 1, "slot": 1, "model": "m", "version": "1", "devices": "cpu", "gpus": []}],
+                        "gpus": {"nvml": "none", "reason": "no such file", "list": []}})"),
+            "");
 }
 
 TEST(GpuPage, IsEmptyForANodeThatTellsNothing) {

@@ -244,6 +244,24 @@ TEST_F(Seating, WhereTheOldOnesEndWouldNotHelpItStays) {
   EXPECT_EQ(seat_of("2"), "no GPU has 5000 MB free; most: GPU 0 with 1000");
 }
 
+TEST_F(Seating, OneThatGrewTooLargeIsReplacedThoughAnotherWaitsForItsPlace) {
+  habits_["echo@1"] = "grow";
+  add("1", 5000);
+  want_on("cuda", 2);
+  config_.workers.back().memory_limit_bytes = 90U << 20;  // four calls of 24 MiB are above it, by less than a quarter
+  begin();
+  pool_->gpus_seen(seen({8000}));
+  ASSERT_TRUE(becomes("1", "ready"));
+  EXPECT_EQ(count_of("1", "waiting"), 1U);
+  const WorkerView large = pool_->ready("echo", "1").at(0);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(answer_to(large.id, small_call()).outputs);
+  ASSERT_TRUE(until([&] {
+    const auto ready = pool_->ready("echo", "1");
+    return ready.size() == 1 && ready[0].pid != large.pid;
+  }));
+  EXPECT_EQ(pool_->ended().outgrown, 1U);
+}
+
 TEST_F(Seating, ASlotThatWaitsAndIsNotWantedIsGone) {
   add("1", 9000);
   want_on("cuda", 1);
