@@ -1,14 +1,24 @@
 """`broker drain` and SIGTERM under load: says so first, takes nothing new, finishes what was accepted, leaves nothing."""
 import json
 import os
+import re
+import shutil
 import signal
+import socket
 import subprocess
+import threading
 import unittest
 
 import support
-from cluster import Cluster, jpeg, wait_until
+from cluster import Cluster, echo_configs, jpeg, wait_until
+from test_streams import npy, story
 
 REQUESTS = 16
+STREAMS = 3
+WORDS = 600  # of each: about three seconds
+# Under way, not whole, when the link holds it.
+UPLOAD_BYTES = 4_000_000
+HELD_AFTER = 1_000_000
 
 
 def end(process):
@@ -18,9 +28,77 @@ def end(process):
         process.communicate()
 
 
+class HoldingLink:
+    """Passes bytes on to a port of this host; not more than HELD_AFTER from a device before let_go()."""
+
+    def __init__(self, port):
+        self.port, self.holds, self.may_go = port, threading.Event(), threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.own_port = self.listener.getsockname()[1]
+        self.ends = [self.listener]
+        self.accepting = threading.Thread(target=self.accept)
+        self.accepting.start()
+
+    def accept(self):
+        threads = []
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                break
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:  # nobody serves there just now
+                near.close()
+                continue
+            self.ends += [near, far]
+            for words in ((near, far, HELD_AFTER), (far, near, 1 << 62)):
+                threads.append(threading.Thread(target=self.pump, args=words))
+                threads[-1].start()
+        for thread in threads:
+            thread.join()
+
+    def pump(self, one, other, most):
+        try:
+            while data := one.recv(65536):
+                most -= len(data)
+                if most < 0:
+                    self.holds.set()
+                    self.may_go.wait()
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            other.close()
+
+    def let_go(self):
+        self.may_go.set()
+
+    def close(self):
+        self.let_go()
+        for end_of in self.ends:
+            try:
+                end_of.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end_of.close()
+        self.accepting.join()
+
+
+def echo_and_story(folder, workers):
+    """The echo, and the example of a streamed answer, which may be told once more from any place."""
+    echo_configs(folder, workers)
+    for part in ("models/story", "tasks/story.toml"):
+        copy = shutil.copytree if part.startswith("models") else shutil.copy
+        copy(support.ROOT / "examples/stream" / part, folder / part)
+    record = folder / "models/story/model.toml"
+    record.write_text(record.read_text().replace("stream = true", "repeatable = true\nstream = true"))
+    main = folder / "gearbox.toml"
+    main.write_text(main.read_text() + '\n[[worker]]\nmodel = "story"\nenv = "plain"\n')
+
+
 class Drain(unittest.TestCase):
     def setUp(self):
-        self.cluster = Cluster(workers=2)
+        self.cluster = Cluster(configs=echo_and_story, workers=2)
         self.addCleanup(self.cluster.__exit__)
         self.main = self.cluster.configs / "gearbox.toml"
 
@@ -140,6 +218,81 @@ class Drain(unittest.TestCase):
         self.assertEqual((sender.returncode, said.count('"ok":true')), (0, 4), errors)
         self.assertGreater(self.counters()["recovered"], 0)
         self.assertEqual(self.counters()["announced"], 0, "nothing was uploaded again")
+        self.assertEqual(self.cluster.stop(), 0)
+        self.assertEqual(self.cluster.leftovers(), [])
+
+    def test_without_a_journal_it_fails_and_says_why(self):
+        self.main.write_text(self.main.read_text().replace("[node]", "[node]\ndrain_ms = 500") +
+                             '\n[node.journal]\nlevel = "none"\n')
+        self.begin(port=True)
+        sender = self.cluster.start_send(self.files(1, "sleep 60"), keys=self.keys, central=self.central)
+        self.addCleanup(end, sender)
+        wait_until("it is acknowledged", lambda: self.counters()["accepted"] == 1, 60, 0.02)
+        self.assertEqual(self.cluster.stop(), 0)
+        said, errors = sender.communicate(timeout=60)
+        self.assertEqual(sender.returncode, 1, errors)
+        answer = json.loads(said)
+        self.assertEqual((answer["ok"], answer["error"]["name"]), (False, "shutting_down"), said)
+        self.assertRegex(answer["error"]["detail"], "was stopped before it was done; it keeps no journal")
+        self.assertIn("the node ended with 1 requests failed and 0 kept", self.cluster.log())
+        self.assertEqual(self.cluster.leftovers(), [])
+
+    def begin_with_link(self, main=lambda text: text):
+        """Devices reach the node through a link; streams are being told, and an upload is under way, when this returns."""
+        port = support.free_port()
+        self.link = HoldingLink(port)
+        self.addCleanup(self.link.close)
+        text = main(self.main.read_text()).replace('[node]\nlisten = "tcp://127.0.0.1:0"', f'[node]\nlisten = "tcp://127.0.0.1:{port}"'
+                                                   f'\nadvertise = "tcp://127.0.0.1:{self.link.own_port}"')
+        self.main.write_text(text)
+        self.begin(port=True)
+        prompt = npy(self.cluster.scratch, f"words={WORDS} pause_ms=4")
+        self.streams = [self.cluster.start_send([], task="story", keys=self.keys, central=self.central,
+                                                more=["--stream", "--input", f"prompt={prompt}"]) for _ in range(STREAMS)]
+        for stream in self.streams:
+            self.addCleanup(end, stream)
+        large = self.cluster.scratch / "large.jpg"
+        large.write_bytes(jpeg(UPLOAD_BYTES))
+        self.upload = self.cluster.start_send([large], keys=self.keys, central=self.central)
+        self.addCleanup(end, self.upload)
+        wait_until("the streams", lambda: self.counters()["accepted"] == STREAMS, 60, 0.02)
+        self.assertTrue(self.link.holds.wait(60), "the upload is under way")
+
+    def all_told(self):
+        """Each stream was told once, whole, in order, and the upload was answered."""
+        texts = []
+        for stream in self.streams:
+            said, errors = stream.communicate(timeout=90)
+            self.assertEqual(stream.returncode, 0, errors)
+            lines = [json.loads(line) for line in said.splitlines()]
+            self.assertEqual([line["part"] for line in lines[:-1]], list(range(lines[-1]["parts"])))
+            texts.append(bytes(byte for part in lines[:-1] for byte in part["outputs"]["text"]["data"]).decode())
+        self.assertEqual(texts, [story(WORDS)] * STREAMS)
+        said, errors = self.upload.communicate(timeout=90)
+        self.assertEqual((self.upload.returncode, said.count('"ok":true')), (0, 1), errors)
+
+    def test_streams_and_an_upload_that_are_open_come_to_their_end(self):
+        self.begin_with_link()
+        drain = self.start_drain("--within", "60")
+        wait_until("the drain", lambda: (self.cluster.status()["node"] or {}).get("draining"), 20, 0.02)
+        self.assertGreaterEqual(self.counters()["open"], 1)
+        self.link.let_go()
+        out, err = drain.communicate(timeout=90)
+        self.assertEqual(drain.returncode, 0, out + err + self.cluster.log())
+        self.nothing_left()
+        self.all_told()  # there is no next process
+
+    def test_past_the_bound_streams_go_on_with_the_next_process_and_an_upload_begins_anew(self):
+        self.begin_with_link(lambda text: text.replace("[node]", "[node]\ndrain_ms = 300", 1))
+        self.assertEqual(self.cluster.stop(), 0)
+        self.assertEqual(self.cluster.leftovers(), [])
+        told = re.search(r"the node ended with (\d+) requests failed and (\d+) kept in its journal", self.cluster.log())
+        self.assertEqual((told[1], int(told[2]) > 0), ("1", True), self.cluster.log())
+        self.link.let_go()
+        self.cluster.start()
+        self.cluster.wait_ready()
+        self.all_told()
+        self.assertEqual(self.counters()["recovered"], int(told[2]))
         self.assertEqual(self.cluster.stop(), 0)
         self.assertEqual(self.cluster.leftovers(), [])
 

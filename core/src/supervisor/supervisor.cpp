@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -18,13 +17,10 @@
 #include <boost/json/value.hpp>
 
 #include <array>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "gearbox/base/text.hpp"
 #include "serving/control.hpp"
@@ -34,7 +30,9 @@
 #include "supervisor/orders.hpp"
 #include "supervisor/printer.hpp"
 #include "supervisor/roles.hpp"
+#include "supervisor/state_lock.hpp"
 #include "supervisor/stopping.hpp"
+#include "supervisor/worker_orders.hpp"
 
 namespace gearbox::supervisor {
 
@@ -44,9 +42,8 @@ namespace json = boost::json;
 namespace {
 
 constexpr int kExitRefused = 2;
-constexpr milliseconds kNodeEnds{20'000};         // after its drain
-constexpr milliseconds kManagerSlack{10'000};     // of the service manager, beyond what we take at most
-constexpr std::size_t kMaxListBytes = 32 * 1024;  // of "workers" in one answer; a command line is shorter than the rest
+constexpr milliseconds kNodeEnds{20'000};      // after its drain
+constexpr milliseconds kManagerSlack{10'000};  // of the service manager, beyond what we take at most
 
 /// A log line without the time and level in front: "[2026-11-29 23:54:12.587] [error] node: ..." → "node: ...".
 std::string without_prefix(std::string_view line) {
@@ -74,7 +71,11 @@ class Supervisor {
         notify_(io_.get_executor(), setup.notify) {}
 
   int run() {
-    if (!lock()) return 1;
+    if (const Outcome<void> taken = take_state(setup_.state, [this](std::string line) { say(std::move(line)); });
+        !taken) {
+      say(taken.error().detail);
+      return 1;
+    }
     children_.on_say([this](std::string line) { say(std::move(line)); });
     roles_.on_say([this](std::string line) { say(std::move(line)); });
     roles_.on_give_up([this](const std::string& why) { give_up(1, why); });
@@ -112,48 +113,6 @@ class Supervisor {
 
  private:
   void say(std::string line) { printer_.line("supervisor", line); }
-
-  /// A supervisor that was killed may have left a child that it had only just forked: that holds the lock, too, until
-  /// it has seen that it is alone. False: the owner lives.
-  static bool lock_of_the_dead(int descriptor, int owner) {
-    constexpr milliseconds kLetGo{2000};
-    constexpr milliseconds kLook{20};
-    if (owner <= 1 || !ends_soon(owner)) return false;
-    const Instant until = after(Clock::now(), kLetGo);
-    while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-      if (Clock::now() >= until) return false;
-      std::this_thread::sleep_for(kLook);
-    }
-    return true;
-  }
-
-  bool lock() {
-    const std::filesystem::path file = setup_.state.run() / "supervisor.lock";
-    // Held as long as this process lives, and given back by the kernel however it ends.
-    const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (descriptor < 0) {
-      say(file.string() + ": " + std::strerror(errno));
-      return false;
-    }
-    bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
-    std::string owner(16, '\0');
-    if (!locked) {
-      const ssize_t got = ::pread(descriptor, owner.data(), owner.size(), 0);
-      owner.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-      locked = lock_of_the_dead(descriptor, std::atoi(owner.c_str()));
-    }
-    if (!locked) {
-      say("another supervisor (pid " + escaped(owner) + ") already serves the state folder " +
-          setup_.state.root.string() + "; stop it first, or give this one its own with --state");
-      ::close(descriptor);
-      return false;
-    }
-    const std::string own = std::to_string(::getpid());
-    if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, own.data(), own.size(), 0) < 0) {
-      say(file.string() + ": cannot be written: " + std::strerror(errno));  // only the message above needs it
-    }
-    return true;
-  }
 
   void use_memory_groups() {
     Outcome<GroupPlace> place = own_group();
@@ -295,71 +254,15 @@ class Supervisor {
   }
 
   Outcome<json::object> answer(std::string_view command, const json::object& request) {
-    if (command == "launch") return launch(request);
-    if (command == "stop") return stop_worker(request);
-    if (command == "limit") return limit_worker(request);
-    if (command == "ended") return tell_end(request);
-    if (command == "workers") return list_workers(request);
+    if (command == "launch" && stopping_.has_begun()) {
+      return Error{Errc::shutting_down, "the supervisor is stopping"};
+    }
+    if (auto answered = answer_about_workers(children_, command, request)) return std::move(*answered);
     if (command == "drain") return drain(request);
     if (command == "unfinished") return hear_unfinished(request);
     if (command == "list" || command == "status") return list();
     return Error{Errc::bad_input, "no control command '" + escaped(command, 64) +
                                       "': there are launch, stop, limit, ended, workers, drain, list, status"};
-  }
-
-  Outcome<json::object> launch(const json::object& request) {
-    if (stopping_.has_begun()) return Error{Errc::shutting_down, "the supervisor is stopping"};
-    BOOST_OUTCOME_TRY(LaunchOrder order, read_launch(request));
-    const Outcome<int> pid =
-        children_.start(order.role, std::move(order.argv), std::move(order.env), order.order, order.memory_limit);
-    if (pid) return json::object{{"pid", pid.value()}};
-    // Not as io_error: the asker would take it for a broken connection and ask again for ever.
-    return Error{pid.error().code == Errc::no_space ? Errc::no_space : Errc::bad_input, pid.error().detail};
-  }
-
-  Outcome<json::object> stop_worker(const json::object& request) {
-    BOOST_OUTCOME_TRY(const StopOrder order, read_stop(request));
-    for (const ChildView& child : children_.list()) {
-      if (child.pid != order.pid) continue;
-      if (!is_worker(child.role)) return Error{Errc::not_allowed, child.role + " is not stopped through this socket"};
-      children_.stop(order.pid, order.grace);
-      return json::object{{"pid", order.pid}};
-    }
-    return Error{Errc::not_found, "no child has pid " + std::to_string(order.pid)};
-  }
-
-  Outcome<json::object> limit_worker(const json::object& request) {
-    BOOST_OUTCOME_TRY(const LimitOrder order, read_limit(request));
-    children_.limit(order.pid, order.memory_limit);
-    return json::object{{"pid", order.pid}};
-  }
-
-  /// The asker may have seen the end before us: then we look now.
-  Outcome<json::object> tell_end(const json::object& request) {
-    BOOST_OUTCOME_TRY(const int pid, read_pid(request));
-    children_.reap();
-    if (children_.knows(pid)) return json::object{{"running", true}};
-    const Ended* const ended = children_.end_of(pid);
-    if (ended == nullptr) return Error{Errc::not_found, "no child had pid " + std::to_string(pid)};
-    return json::object{{"how", ended->is_known() ? ended->how() : std::string()}, {"outgrown", ended->outgrown != 0}};
-  }
-
-  /// What a new node needs to know its last life's workers by; those that are told to stop left out.
-  Outcome<json::object> list_workers(const json::object& request) {
-    BOOST_OUTCOME_TRY(const int after, read_after(request));
-    json::array workers;
-    std::size_t bytes = 0;
-    bool more = false;
-    for (const ChildView& child : children_.list()) {  // by pid
-      if (child.pid <= after || child.stopping || !is_worker(child.role)) continue;
-      if (more = bytes > kMaxListBytes; more) break;
-      json::array argv;
-      for (const std::string& word : child.argv) argv.emplace_back(word);
-      json::object each{{"role", child.role}, {"pid", child.pid}, {"argv", std::move(argv)}};
-      bytes += json::serialize(each).size();
-      workers.push_back(std::move(each));
-    }
-    return json::object{{"workers", std::move(workers)}, {"more", more}};
   }
 
   Outcome<json::object> list() {
