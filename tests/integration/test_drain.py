@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import support
 from cluster import Cluster, echo_configs, jpeg, wait_until
@@ -24,8 +25,9 @@ HELD_AFTER = 1_000_000
 def end(process):
     if process.poll() is None:
         process.kill()
-    if not process.stdout.closed:
-        process.communicate()
+    process.wait()
+    for pipe in (process.stdout, process.stderr):
+        pipe.close()
 
 
 class HoldingLink:
@@ -237,20 +239,23 @@ class Drain(unittest.TestCase):
         self.assertIn("the node ended with 1 requests failed and 0 kept", self.cluster.log())
         self.assertEqual(self.cluster.leftovers(), [])
 
-    def begin_with_link(self, main=lambda text: text):
+    def begin_with_link(self, more=""):
         """Devices reach the node through a link; streams are being told, and an upload is under way, when this returns."""
         port = support.free_port()
         self.link = HoldingLink(port)
         self.addCleanup(self.link.close)
-        text = main(self.main.read_text()).replace('[node]\nlisten = "tcp://127.0.0.1:0"', f'[node]\nlisten = "tcp://127.0.0.1:{port}"'
-                                                   f'\nadvertise = "tcp://127.0.0.1:{self.link.own_port}"')
-        self.main.write_text(text)
+        self.main.write_text(self.main.read_text().replace(
+            '[node]\nlisten = "tcp://127.0.0.1:0"',
+            f'[node]\nlisten = "tcp://127.0.0.1:{port}"\nadvertise = "tcp://127.0.0.1:{self.link.own_port}"\n{more}'))
         self.begin(port=True)
         prompt = npy(self.cluster.scratch, f"words={WORDS} pause_ms=4")
         self.streams = [self.cluster.start_send([], task="story", keys=self.keys, central=self.central,
                                                 more=["--stream", "--input", f"prompt={prompt}"]) for _ in range(STREAMS)]
+        readers = ThreadPoolExecutor(STREAMS)  # what nobody reads stops its stream
+        self.addCleanup(readers.shutdown)
         for stream in self.streams:
             self.addCleanup(end, stream)
+        self.told = [readers.submit(stream.communicate) for stream in self.streams]
         large = self.cluster.scratch / "large.jpg"
         large.write_bytes(jpeg(UPLOAD_BYTES))
         self.upload = self.cluster.start_send([large], keys=self.keys, central=self.central)
@@ -261,9 +266,9 @@ class Drain(unittest.TestCase):
     def all_told(self):
         """Each stream was told once, whole, in order, and the upload was answered."""
         texts = []
-        for stream in self.streams:
-            said, errors = stream.communicate(timeout=90)
-            self.assertEqual(stream.returncode, 0, errors)
+        for stream, told in zip(self.streams, self.told):
+            said, errors = told.result(90)
+            self.assertEqual(stream.returncode, 0, said[-500:] + errors)
             lines = [json.loads(line) for line in said.splitlines()]
             self.assertEqual([line["part"] for line in lines[:-1]], list(range(lines[-1]["parts"])))
             texts.append(bytes(byte for part in lines[:-1] for byte in part["outputs"]["text"]["data"]).decode())
@@ -283,7 +288,7 @@ class Drain(unittest.TestCase):
         self.all_told()  # there is no next process
 
     def test_past_the_bound_streams_go_on_with_the_next_process_and_an_upload_begins_anew(self):
-        self.begin_with_link(lambda text: text.replace("[node]", "[node]\ndrain_ms = 300", 1))
+        self.begin_with_link("drain_ms = 300")
         self.assertEqual(self.cluster.stop(), 0)
         self.assertEqual(self.cluster.leftovers(), [])
         told = re.search(r"the node ended with (\d+) requests failed and (\d+) kept in its journal", self.cluster.log())
