@@ -137,12 +137,12 @@ class Requests {
   /// answer to acknowledge.
   void drain(std::function<void()> idle);
   struct Rest {
-    std::size_t failed = 0;
-    std::size_t kept = 0;  // open in the journal
+    std::size_t failed = 0;  // or had an answer that its device has not taken, and nobody keeps
+    std::size_t kept = 0;    // in the journal: open, or with an answer that its device has not taken
   };
   /// This process ends: nothing is announced, begun or finished from here on. With a journal, what was acknowledged
   /// stays open there and its device hears nothing: the next process finishes it. All else that is open ends with
-  /// `error`.
+  /// `error`. A second call finds nothing to do.
   Rest end_all(const Error& error);
   /// Uploads that wait for memory or a place may go on. Called by the node when memory was freed.
   void admit();
@@ -208,6 +208,7 @@ class Requests {
   void let_go(const RequestPtr& request);
   void watch_deadline(const RequestPtr& request);
   void expire(const RequestPtr& request);
+  static bool is_owed(const Request& request);
   void check_idle();
   static boost::asio::awaitable<void> sweep(std::shared_ptr<bool> alive, Requests* self);
   void sweep_once(Instant now);

@@ -1,5 +1,5 @@
-// requests_stop.cpp: the end of a node's process, as its requests see it: nothing new, then nobody waited for, then what
-// is left for the next process.
+// requests_stop.cpp: the end of a node's process, as its requests see it: nothing new, then nobody waited for, then
+// what is left for the next process.
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
@@ -18,26 +18,33 @@ void Requests::drain(std::function<void()> idle) {
   check_idle();
 }
 
+/// Its device is there and has not got all of its answer yet, or not said so; a failure needs no word of the device.
+bool Requests::is_owed(const Request& request) {
+  return request.ending || (!request.error && !request.listener.expired());
+}
+
 void Requests::check_idle() {
   if (!idle_) return;
   // What waits for its device goes on with the next process.
   const bool busy = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
-    return !entry.second->over && !entry.second->waits_for_device;
+    const Request& request = *entry.second;
+    return !request.waits_for_device && (!request.over || is_owed(request));
   });
-  if (busy) return;
-  const bool owed = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
-    return entry.second->ending || (!entry.second->error && !entry.second->listener.expired());
-  });
-  if (!owed) asio::post(*service_.io, std::exchange(idle_, nullptr));
+  if (!busy) asio::post(*service_.io, std::exchange(idle_, nullptr));
 }
 
 Requests::Rest Requests::end_all(const Error& error) {
-  ending_ = true;
+  Rest rest;
+  if (std::exchange(ending_, true)) return rest;
   std::vector<RequestPtr> open;
   for (const auto& [key, request] : table_) {
-    if (!request->over && !request->waits_for_device) open.push_back(request);  // that one is the next process's already
+    if (request->waits_for_device) continue;  // the next process's already
+    if (!request->over) {
+      open.push_back(request);
+    } else if (is_owed(*request)) {
+      ++(service_.journal != nullptr && !request->no_row ? rest.kept : rest.failed);
+    }
   }
-  Rest rest;
   for (const RequestPtr& request : open) {
     if (request->over) continue;
     const bool promised = request->verified != Instant{};

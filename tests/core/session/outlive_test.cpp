@@ -259,6 +259,29 @@ TEST_F(Outlive, AStopPastItsBoundLeavesToTheNextProcessWhatWasAcknowledgedAndNot
   EXPECT_EQ(answer.payload, bytes);
 }
 
+TEST_F(Outlive, AStopTellsOfAnswersThatTheirDevicesHaveNotTaken) {
+  begin({"echo"});
+  const Bytes bytes = some_bytes(10);
+  const DevicePtr first = log_in();
+  ASSERT_EQ(ask(first, "echo", bytes, id_of(1)).header.type, FrameType::result);
+  ASSERT_EQ(ask(first, "echo", bytes, id_of(2)).header.type, FrameType::result);
+  acknowledge(first, id_of(1));
+  bool idle = false;
+  requests_->drain([&] { idle = true; });
+  send(first, FrameType::ping, {}, {});
+  ASSERT_EQ(next(first).header.type, FrameType::pong);
+  EXPECT_FALSE(idle) << "one is not acknowledged";
+  const Requests::Rest rest = requests_->end_all(Error{Errc::shutting_down, "the node stops"});
+  EXPECT_EQ(rest.kept, 1U);
+  EXPECT_EQ(rest.failed, 0U);
+  const Requests::Rest again = requests_->end_all(Error{Errc::shutting_down, "the node stops"});
+  EXPECT_EQ(again.kept + again.failed, 0U) << "each is counted once";
+  next_process({"echo"});
+  const wire::Frame answer = ask_again(log_in(), "echo", bytes, id_of(2));
+  ASSERT_EQ(answer.header.type, FrameType::result) << answer.json;
+  EXPECT_EQ(answer.payload, bytes);
+}
+
 TEST_F(Outlive, AStreamIsLeftToTheNextProcessAsWell) {
   begin({"steady"});
   const DevicePtr first = log_in();

@@ -304,6 +304,15 @@ TEST_F(Session, TakesNothingNewWhileItDrainsAndSaysWhenItIsDone) {
   EXPECT_NE(last.detail.find("keeps no journal"), std::string::npos) << last.detail;
 }
 
+TEST_F(Session, AnAnswerThatNobodyKeepsAndItsDeviceHasNotTakenCountsAsFailed) {
+  start({"echo"});
+  const DevicePtr device = log_in();
+  ASSERT_EQ(ask(device, "echo", some_bytes(10), id_of(1)).header.type, FrameType::result);
+  const Requests::Rest rest = requests_->end_all(Error{Errc::shutting_down, "stopped"});
+  EXPECT_EQ(rest.failed, 1U);
+  EXPECT_EQ(rest.kept, 0U);
+}
+
 TEST_F(Session, RefusesATicketThatIsNotGood) {
   const link::ChannelKeys keys = link::make_channel_keys();
   service_.channel_keys = &keys;
