@@ -260,6 +260,28 @@ TEST_F(Outlive, AStopPastItsBoundLeavesToTheNextProcessWhatWasAcknowledgedAndNot
   EXPECT_EQ(answer.payload, bytes);
 }
 
+TEST_F(Outlive, WhatIsBeingWrittenAtTheStopIsLeftToTheNextProcessToo) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  const DevicePtr first = log_in();
+  std::promise<void> go = hold_journal();
+  send(first, FrameType::submit, id_of(1), submit_of("pace", bytes), bytes, 0, wire::kInlinePayload);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  EXPECT_EQ(requests_->end_all(Error{Errc::shutting_down, "the node stops"}).kept, 1U);
+  go.set_value();
+  ASSERT_TRUE(until([&] { return requests_->counters().accepted == 1; }));
+  send(first, FrameType::ping, {}, {});
+  EXPECT_EQ(next(first).header.type, FrameType::pong) << "it was not told";
+  next_process({"pace"});
+  EXPECT_EQ(requests_->counters().recovered, 1U);
+  const DevicePtr device = log_in();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", bytes));
+  EXPECT_EQ(next(device).header.type, FrameType::accepted);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  gate_.open();
+  EXPECT_EQ(next_final(device).payload, bytes);
+}
+
 TEST_F(Outlive, AStopTellsOfAnswersThatTheirDevicesHaveNotTaken) {
   begin({"echo"});
   const Bytes bytes = some_bytes(10);
@@ -284,15 +306,21 @@ TEST_F(Outlive, AStopTellsOfAnswersThatTheirDevicesHaveNotTaken) {
 }
 
 TEST_F(Outlive, AStreamIsLeftToTheNextProcessAsWell) {
+  words_ = "count=200 size=20";  // more than the node takes ahead of its device
   begin({"steady"});
   const DevicePtr first = log_in();
   stream(first, "steady", id_of(1), 0, true);
   take_parts(first, id_of(1), 0, 10);
+  requests_->drain([] {});
   EXPECT_EQ(requests_->end_all(Error{Errc::shutting_down, "the node stops"}).kept, 1U);
+  stream(first, "steady", id_of(1), 10, false);
+  wire::Frame said = next_final(first);
+  while (said.header.type == FrameType::result_part) said = next_final(first);  // on the way already
+  EXPECT_EQ(error_of(said).code, Errc::shutting_down) << "not that it is broken";
   next_process({"steady"});
   const DevicePtr device = log_in();
   stream(device, "steady", id_of(1), 10, false);
-  take_parts(device, id_of(1), 10, 40);
+  take_parts(device, id_of(1), 10, 200);
   EXPECT_EQ(next_final(device).header.type, FrameType::result);
 }
 
