@@ -75,9 +75,14 @@ void run_role(CliContext& context, Role role) {
 }  // namespace
 
 void add_role_commands(CLI::App& app, CliContext& context) {
-  add_command(app, context, "up", "start everything this host's configuration names, and keep it running",
-              "broker up --config configs", false)
-      ->callback([&context] { run_up(context); });
+  CLI::App* up = add_command(app, context, "up",
+                             "start everything this host's configuration names, and keep it running", "", false);
+  up->footer(
+      "Example:\n  broker up --config configs\n"
+      "SIGTERM, or Ctrl-C, ends everything in order: what runs has node.drain_ms to end. A second one hurries, a third "
+      "one kills.\n"
+      "Exit codes: 0 ended by a signal or `broker drain`, 1 the work failed, 2 wrong usage or configuration.");
+  up->callback([&context] { run_up(context); });
   add_command(app, context, "central", "be central only: accounts, placement, tickets (for service managers)",
               "broker central --config /etc/gearbox", false)
       ->callback([&context] {
