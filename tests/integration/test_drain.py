@@ -176,9 +176,12 @@ class Drain(unittest.TestCase):
         self.begin()
         sender = self.local_slow(4)
         drain = self.start_drain("--json")
-        status = wait_until("draining", lambda: (lambda s: s if s["node"] and s["node"]["draining"] else None)(self.cluster.status()), 20)
+
+        def all_say_so():  # the roles are asked one after the other
+            status = self.cluster.status()
+            return status if status["supervisor"]["stopping"] and status["node"] and status["node"]["draining"] else None
+        status = wait_until("draining", all_say_so, 20)
         self.assertFalse(status["node"]["ready"])
-        self.assertTrue(status["supervisor"]["stopping"])
         self.assertEqual(status["supervisor"]["stop"]["within_ms"], 60_000)
         self.assertRegex(self.cluster.run("status").stdout, r"node +draining")
         wait_until("central knows", lambda: [node["state"] for node in self.cluster.status()["central"]["nodes"]] == ["draining"], 10)
