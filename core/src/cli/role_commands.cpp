@@ -6,6 +6,7 @@
 #include "central/accounts.hpp"
 #include "central/run_central.hpp"
 #include "node/run_node.hpp"
+#include "serving/service_notify.hpp"
 #include "supervisor/supervisor.hpp"
 
 namespace gearbox::cli {
@@ -38,6 +39,8 @@ void run_up(CliContext& context) {
   setup.config_folder = where.value().config_folder;
   setup.central = config.value()->central.enabled;
   setup.node = config.value()->node.enabled;
+  setup.node_drain = config.value()->node.drain;
+  setup.notify = serving::notify_settings_of_environment();
   if (!setup.central && !setup.node) {
     return fail(context,
                 Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
@@ -58,6 +61,7 @@ void run_bare_supervisor(CliContext& context) {
   setup.config_folder = where.value().config_folder;
   setup.central = false;
   setup.node = false;
+  setup.notify = serving::notify_settings_of_environment();
   context.exit_code = supervisor::run_supervisor(setup);
 }
 
@@ -71,9 +75,14 @@ void run_role(CliContext& context, Role role) {
 }  // namespace
 
 void add_role_commands(CLI::App& app, CliContext& context) {
-  add_command(app, context, "up", "start everything this host's configuration names, and keep it running",
-              "broker up --config configs", false)
-      ->callback([&context] { run_up(context); });
+  CLI::App* up = add_command(app, context, "up",
+                             "start everything this host's configuration names, and keep it running", "", false);
+  up->footer(
+      "Example:\n  broker up --config configs\n"
+      "SIGTERM, or Ctrl-C, ends everything in order: what runs has node.drain_ms to end. A second one hurries, a third "
+      "one kills.\n"
+      "Exit codes: 0 ended by a signal or `broker drain`, 1 the work failed, 2 wrong usage or configuration.");
+  up->callback([&context] { run_up(context); });
   add_command(app, context, "central", "be central only: accounts, placement, tickets (for service managers)",
               "broker central --config /etc/gearbox", false)
       ->callback([&context] {

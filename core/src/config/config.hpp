@@ -71,6 +71,7 @@ struct NodeConfig {  // [node]
   std::string balancer = "least_loaded";
   std::uint32_t spin_us = 20;             // how long a reader polls its ring before it sleeps; 0 allowed
   std::uint32_t explain_requests = 1024;  // remembered for `broker explain`; 0: none
+  milliseconds drain{10000};              // drain_ms: what runs when a stop is asked for has so long to end
   milliseconds reattach{5000};            // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
   LimitsConfig limits;
   StoreConfig store;

@@ -126,8 +126,8 @@ void list_journal(const List& list, const JournalConfig& journal) {
 }
 
 void list_node(const List& list, const NodeConfig& node) {
-  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, reattach, limits,
-               store, journal] = node;
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, drain, reattach,
+               limits, store, journal] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -137,6 +137,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list.text("balancer", balancer);
   list.number("spin_us", spin_us);
   list.number("explain_requests", explain);
+  list.ms("drain_ms", drain);
   list.ms("reattach_ms", reattach);
   list_limits(list.table("limits"), limits);
   list_store(list.table("store"), store);

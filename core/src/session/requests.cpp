@@ -112,6 +112,11 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
     if (request->waits_for_device && !request->over) begin_stream_again(request, header.part);
     return done();
   }
+  if (ending_) {  // whether it is known is for the next process to say
+    ++counters_.refused;
+    retry_ms = retry_after_ms(Error{Errc::shutting_down, {}});
+    return Error{Errc::shutting_down, "node " + service_.node + " is stopping"};
+  }
   if (shelved_.contains(key)) return bring_back(key, header, std::move(submit), listener);
   if (header.part > 0) {
     ++counters_.refused;

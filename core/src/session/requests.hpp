@@ -136,8 +136,14 @@ class Requests {
   /// No new ones from here on. `idle` is called once, when no request is open and no connected device still has an
   /// answer to acknowledge.
   void drain(std::function<void()> idle);
-  /// Ends all that is open with `error`.
-  void end_all(const Error& error);
+  struct Rest {
+    std::size_t failed = 0;  // or had an answer that its device has not taken, and nobody keeps
+    std::size_t kept = 0;    // in the journal: open, or with an answer that its device has not taken
+  };
+  /// This process ends: nothing is announced, begun or finished from here on. With a journal, what was acknowledged
+  /// stays open there and its device hears nothing: the next process finishes it. All else that is open ends with
+  /// `error`. A second call finds nothing to do.
+  Rest end_all(const Error& error);
   /// Uploads that wait for memory or a place may go on. Called by the node when memory was freed.
   void admit();
 
@@ -202,11 +208,13 @@ class Requests {
   void let_go(const RequestPtr& request);
   void watch_deadline(const RequestPtr& request);
   void expire(const RequestPtr& request);
+  static bool is_owed(const Request& request);
   void check_idle();
   static boost::asio::awaitable<void> sweep(std::shared_ptr<bool> alive, Requests* self);
   void sweep_once(Instant now);
   bool arena_is_short() const;
   void release_upload(const RequestPtr& request);
+  void leave_open(const RequestPtr& request);
 
   Service& service_;
   std::unordered_map<RequestKey, RequestPtr, RequestKeyHash> table_;
@@ -231,6 +239,7 @@ class Requests {
   Quarantine quarantine_;
   std::function<void()> idle_;
   bool draining_ = false;
+  bool ending_ = false;  // end_all() was called
   bool admitting_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // false: the sweeper's coroutine outlived us
 };

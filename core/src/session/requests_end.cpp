@@ -290,19 +290,6 @@ void Requests::forget(const RequestPtr& request) {
   asio::post(*service_.io, [this] { admit(); });
 }
 
-void Requests::check_idle() {
-  if (!idle_) return;
-  // What waits for its device goes on with the next process.
-  const bool busy = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
-    return !entry.second->over && !entry.second->waits_for_device;
-  });
-  if (busy) return;
-  const bool owed = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
-    return entry.second->ending || (!entry.second->error && !entry.second->listener.expired());
-  });
-  if (!owed) asio::post(*service_.io, std::exchange(idle_, nullptr));
-}
-
 void Requests::cancel(const RequestKey& key) {
   const auto found = table_.find(key);
   if (found == table_.end()) return;
@@ -361,20 +348,6 @@ void Requests::await_device(const RequestPtr& request) {
     if (Clock::now() >= alive->deadline) return expire(alive);
     lay_aside(alive);
   });
-}
-
-void Requests::drain(std::function<void()> idle) {
-  draining_ = true;
-  idle_ = std::move(idle);
-  check_idle();
-}
-
-void Requests::end_all(const Error& error) {
-  std::vector<RequestPtr> all;
-  for (const auto& [key, request] : table_) {
-    if (!request->waits_for_device) all.push_back(request);  // that one is the next process's
-  }
-  for (const RequestPtr& request : all) fail(request, error);
 }
 
 }  // namespace gearbox::session

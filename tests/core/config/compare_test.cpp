@@ -37,6 +37,7 @@ central_key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 balancer = "round_robin"
 spin_us = 7
 explain_requests = 12
+drain_ms = 2000
 reattach_ms = 900
 [node.limits]
 max_upload_mb = 8
@@ -145,6 +146,7 @@ const Edit kEdits[] = {
     {"gearbox.toml", "\"round_robin\"", "\"other\"", "node.balancer: round_robin -> other"},
     {"gearbox.toml", "spin_us = 7", "spin_us = 0", "node.spin_us: 7 -> 0"},
     {"gearbox.toml", "explain_requests = 12", "explain_requests = 0", "node.explain_requests: 12 -> 0"},
+    {"gearbox.toml", "drain_ms = 2000", "drain_ms = 0", "node.drain_ms: 2000 -> 0"},
     {"gearbox.toml", "reattach_ms = 900", "reattach_ms = 0", "node.reattach_ms: 900 -> 0"},
     {"gearbox.toml", "max_upload_mb = 8", "max_upload_mb = 9", "node.limits.max_upload_mb: 8 -> 9"},
     {"gearbox.toml", "max_pixels = 1000", "max_pixels = 1001", "node.limits.max_pixels: 1000 -> 1001"},

@@ -224,6 +224,106 @@ TEST_F(Outlive, ARequestThatMayBeWhatEndsTheNodeIsGivenUp) {
   EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::quarantined);
 }
 
+TEST_F(Outlive, AStopPastItsBoundLeavesToTheNextProcessWhatWasAcknowledgedAndNothingElse) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  const DevicePtr first = log_in();
+  hold(first, bytes, id_of(1));
+  send(first, FrameType::submit, id_of(2), submit_of("pace", bytes));  // its bytes never come
+  ASSERT_EQ(next(first).header.type, FrameType::upload_at);
+  bool idle = false;
+  requests_->drain([&] { idle = true; });
+  EXPECT_FALSE(idle);
+  const Requests::Rest rest = requests_->end_all(Error{Errc::shutting_down, "the node stops"});
+  EXPECT_EQ(rest.kept, 1U);
+  EXPECT_EQ(rest.failed, 1U);
+  EXPECT_TRUE(until([&] { return idle; }));
+  EXPECT_EQ(requests_->open(), 0U);
+  const wire::Frame refused = next(first);
+  EXPECT_EQ(refused.header.request, id_of(2)) << "of the first one nothing is said";
+  EXPECT_EQ(error_of(refused).code, Errc::shutting_down);
+  send(first, FrameType::submit, id_of(1), submit_of("pace", bytes));
+  const wire::Frame later = next(first);
+  EXPECT_EQ(error_of(later).code, Errc::shutting_down);
+  EXPECT_GT(wire::parse<wire::ErrorMessage>(later.json).value().retry_after_ms, 0U);
+  EXPECT_EQ(journal_->counters().settled, 0U);
+
+  next_process({"pace"});
+  EXPECT_EQ(requests_->counters().recovered, 1U);
+  const DevicePtr device = log_in();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", bytes));
+  EXPECT_EQ(next(device).header.type, FrameType::accepted) << "no byte is asked for again";
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  gate_.open();
+  const wire::Frame answer = next_final(device);
+  ASSERT_EQ(answer.header.type, FrameType::result) << answer.json;
+  EXPECT_EQ(answer.payload, bytes);
+}
+
+TEST_F(Outlive, WhatIsBeingWrittenAtTheStopIsLeftToTheNextProcessToo) {
+  begin({"pace"});
+  const Bytes bytes = slow();
+  const DevicePtr first = log_in();
+  std::promise<void> go = hold_journal();
+  send(first, FrameType::submit, id_of(1), submit_of("pace", bytes), bytes, 0, wire::kInlinePayload);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  EXPECT_EQ(requests_->end_all(Error{Errc::shutting_down, "the node stops"}).kept, 1U);
+  go.set_value();
+  ASSERT_TRUE(until([&] { return requests_->counters().accepted == 1; }));
+  send(first, FrameType::ping, {}, {});
+  EXPECT_EQ(next(first).header.type, FrameType::pong) << "it was not told";
+  next_process({"pace"});
+  EXPECT_EQ(requests_->counters().recovered, 1U);
+  const DevicePtr device = log_in();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", bytes));
+  EXPECT_EQ(next(device).header.type, FrameType::accepted);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  gate_.open();
+  EXPECT_EQ(next_final(device).payload, bytes);
+}
+
+TEST_F(Outlive, AStopTellsOfAnswersThatTheirDevicesHaveNotTaken) {
+  begin({"echo"});
+  const Bytes bytes = some_bytes(10);
+  const DevicePtr first = log_in();
+  ASSERT_EQ(ask(first, "echo", bytes, id_of(1)).header.type, FrameType::result);
+  ASSERT_EQ(ask(first, "echo", bytes, id_of(2)).header.type, FrameType::result);
+  acknowledge(first, id_of(1));
+  bool idle = false;
+  requests_->drain([&] { idle = true; });
+  send(first, FrameType::ping, {}, {});
+  ASSERT_EQ(next(first).header.type, FrameType::pong);
+  EXPECT_FALSE(idle) << "one is not acknowledged";
+  const Requests::Rest rest = requests_->end_all(Error{Errc::shutting_down, "the node stops"});
+  EXPECT_EQ(rest.kept, 1U);
+  EXPECT_EQ(rest.failed, 0U);
+  const Requests::Rest again = requests_->end_all(Error{Errc::shutting_down, "the node stops"});
+  EXPECT_EQ(again.kept + again.failed, 0U) << "each is counted once";
+  next_process({"echo"});
+  const wire::Frame answer = ask_again(log_in(), "echo", bytes, id_of(2));
+  ASSERT_EQ(answer.header.type, FrameType::result) << answer.json;
+  EXPECT_EQ(answer.payload, bytes);
+}
+
+TEST_F(Outlive, AStreamIsLeftToTheNextProcessAsWell) {
+  words_ = "count=200 size=20";  // more than the node takes ahead of its device
+  begin({"steady"});
+  const DevicePtr first = log_in();
+  stream(first, "steady", id_of(1), 0, true);
+  take_parts(first, id_of(1), 0, 10);
+  requests_->drain([] {});
+  EXPECT_EQ(requests_->end_all(Error{Errc::shutting_down, "the node stops"}).kept, 1U);
+  stream(first, "steady", id_of(1), 10, false);
+  wire::Frame said = next_final(first);
+  while (said.header.type == FrameType::result_part) said = next_final(first);  // on the way already
+  EXPECT_EQ(error_of(said).code, Errc::shutting_down) << "not that it is broken";
+  next_process({"steady"});
+  const DevicePtr device = log_in();
+  stream(device, "steady", id_of(1), 10, false);
+  take_parts(device, id_of(1), 10, 200);
+  EXPECT_EQ(next_final(device).header.type, FrameType::result);
+}
+
 TEST_F(Outlive, AQuarantineOutlivesItsNodeToo) {
   service_.quarantine = folder_.path() / "quarantine.json";
   begin({"die"});

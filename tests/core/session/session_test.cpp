@@ -295,9 +295,22 @@ TEST_F(Session, TakesNothingNewWhileItDrainsAndSaysWhenItIsDone) {
   requests_->drain([&] { idle = true; });
   EXPECT_EQ(error_of(ask(device, "echo", bytes, id_of(2))).code, Errc::shutting_down);
   EXPECT_FALSE(idle);
-  requests_->end_all(Error{Errc::shutting_down, "stopped"});
+  const Requests::Rest rest = requests_->end_all(Error{Errc::shutting_down, "stopped"});
+  EXPECT_EQ(rest.failed, 1U);
+  EXPECT_EQ(rest.kept, 0U) << "there is no journal";
   EXPECT_TRUE(until([&] { return idle; }));
-  EXPECT_EQ(error_of(next_final(device)).code, Errc::shutting_down);
+  const Error last = error_of(next_final(device));
+  EXPECT_EQ(last.code, Errc::shutting_down);
+  EXPECT_NE(last.detail.find("keeps no journal"), std::string::npos) << last.detail;
+}
+
+TEST_F(Session, AnAnswerThatNobodyKeepsAndItsDeviceHasNotTakenCountsAsFailed) {
+  start({"echo"});
+  const DevicePtr device = log_in();
+  ASSERT_EQ(ask(device, "echo", some_bytes(10), id_of(1)).header.type, FrameType::result);
+  const Requests::Rest rest = requests_->end_all(Error{Errc::shutting_down, "stopped"});
+  EXPECT_EQ(rest.failed, 1U);
+  EXPECT_EQ(rest.kept, 0U);
 }
 
 TEST_F(Session, RefusesATicketThatIsNotGood) {

@@ -17,6 +17,7 @@
 #include "plugin_host/build_book.hpp"
 #include "plugin_host/call_record.hpp"
 #include "serving/control.hpp"
+#include "serving/service_notify.hpp"
 #include "serving/stop_signals.hpp"
 #include "supervisor/supervisor.hpp"
 
@@ -97,5 +98,6 @@ int main(int argc, char** argv) {
   setup.central = std::getenv("NO_central") == nullptr;
   setup.first_restart = milliseconds(50);
   if (const char* steady = std::getenv("STEADY_MS")) setup.steady = milliseconds(std::atoi(steady));
+  setup.notify = serving::notify_settings_of_environment();
   return supervisor::run_supervisor(setup);
 }
