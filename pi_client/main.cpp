@@ -8,7 +8,9 @@
 #include "enrol_command.hpp"
 #include "gearbox/link/keys.hpp"
 #include "options.hpp"
+#include "run_command.hpp"
 #include "send_command.hpp"
+#include "spool_command.hpp"
 #include "transport_tcp/tcp_transport.hpp"
 
 namespace {
@@ -38,6 +40,14 @@ int send(const gearbox::client::Options& options) {
   return code;
 }
 
+int look_after_spool(const gearbox::client::Options& options) {
+  StandardStreams console;
+  const int code = options.command == gearbox::client::Command::spool_add    ? run_spool_add(options.spool, console)
+                   : options.command == gearbox::client::Command::spool_list ? run_spool_list(options.spool, console)
+                                                                             : run_spool_drop(options.spool, console);
+  return console.failed() && code == 0 ? 1 : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,6 +66,15 @@ int main(int argc, char** argv) {
       return run_show_key(*parsed.options);
     case gearbox::client::Command::send:
       return send(*parsed.options);
+    case gearbox::client::Command::run: {
+      gearbox::transport_tcp::TcpTransport transport;
+      StandardStreams console;
+      return run_spooled(*parsed.options, {}, transport, console);
+    }
+    case gearbox::client::Command::spool_add:
+    case gearbox::client::Command::spool_list:
+    case gearbox::client::Command::spool_drop:
+      return look_after_spool(*parsed.options);
   }
   return 2;
 }

@@ -77,6 +77,11 @@ void NodeLink::cancel() {
   bell_.ring();
 }
 
+void NodeLink::renew() {
+  located_.reset();
+  if (connection_) connection_->close(Error{Errc::expired_ticket, "another ticket is needed"});
+}
+
 asio::awaitable<void> NodeLink::finish(milliseconds within) {
   cancel();
   co_await tasks_.all_done();
@@ -97,8 +102,11 @@ asio::awaitable<void> NodeLink::connect_loop() {
   while (!cancelled_ && !fatal_) {
     milliseconds advised{0};
     Outcome<void> connected = co_await connect_once(&advised);
-    if (connected) break;
-    last_error_ = connected.error();
+    if (connected) {
+      trouble_.reset();
+      break;
+    }
+    last_error_ = trouble_ = connected.error();
     if (give_up(connected.error(), advised)) {
       fatal_ = connected.error();
       break;
@@ -113,6 +121,7 @@ asio::awaitable<void> NodeLink::connect_loop() {
 }
 
 bool NodeLink::give_up(const Error& error, milliseconds advised) {
+  if (settings_.patient) return false;
   const bool mendable = worth_retrying(error.code) || advised > milliseconds{0} || refused_by_node_;
   if (!mendable) return true;
   // A wrong address should not take a whole request's time to be reported.

@@ -18,6 +18,7 @@ struct LinkSettings {
   milliseconds first_contact{10'000};  // how long failures may go on before anything has ever worked
   milliseconds shortest_pause{200};
   milliseconds longest_pause{10'000};
+  bool patient = false;  // nothing is final: an account, a task or a key that is refused today may be right tomorrow
 };
 
 /// Will trying the same again help? Codes of links and of momentary states; not those that refuse an identity or a
@@ -45,8 +46,12 @@ class NodeLink {
 
   /// A request was refused because the node is going: ask central anew before the next connection.
   void ask_again() { located_.reset(); }
+  /// The node does not take this connection's ticket any more: the next one is made with another.
+  void renew();
   /// Something came through: pauses start small again.
   void made_progress() { tries_ = 0; }
+  /// Why there is no connection; none while there is one, and before the first failure.
+  const std::optional<Error>& trouble() const { return trouble_; }
   /// Ends all waiting in get().
   void cancel();
   /// Closes and waits for everything that was started here.
@@ -77,6 +82,7 @@ class NodeLink {
   unsigned node_failures_ = 0;  // since central was asked last
   std::optional<Error> fatal_;
   std::optional<Error> last_error_;
+  std::optional<Error> trouble_;  // last_error_ while it lasts
   std::optional<wire::Located> located_;
   Instant ticket_until_;
   microseconds locate_took_{0};

@@ -19,6 +19,7 @@ constexpr char kFooter[] =
     "Example:\n"
     "  pi_client enrol --central tcp://broker.example:7600 --server-key KEY --user anna\n"
     "  pi_client send  --central tcp://broker.example:7600 --server-key KEY --user anna --task read-text tag.jpg\n"
+    "  pi_client run   --spool DIR --central ... --task read-text --watch PICTURES      (for unattended devices)\n"
     "KEY is what `broker keys show` prints on central: 64 hexadecimal digits.";
 
 constexpr char kEnrolFooter[] =
@@ -183,9 +184,13 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   add_keys(show);
   show->footer(kKeyFooter);
 
+  SpoolWords spool(app, add_central, &options.spool);
+
   Parsed parsed;
   try {
     app.parse(argc, argv);
+    const std::string lacks = spool.finish();
+    if (!lacks.empty()) throw CLI::ValidationError(lacks);
     if (send->parsed() && s.task.empty() && s.steps_file.empty()) {
       throw CLI::RequiredError("send: --task or --steps");
     }
@@ -216,7 +221,13 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   s.timeout = milliseconds(timeout_ms);
   s.first_contact = milliseconds(first_contact_ms);
   if (s.stream && !s.json) s.parallel = 1;  // texts that come at once would be torn apart
-  options.command = enrol->parsed() ? Command::enrol : show->parsed() ? Command::show_key : Command::send;
+  options.command = enrol->parsed()       ? Command::enrol
+                    : show->parsed()      ? Command::show_key
+                    : spool.run_parsed()  ? Command::run
+                    : spool.add_parsed()  ? Command::spool_add
+                    : spool.list_parsed() ? Command::spool_list
+                    : spool.drop_parsed() ? Command::spool_drop
+                                          : Command::send;
   parsed.options = std::move(options);
   return parsed;
 }

@@ -13,10 +13,11 @@
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/steps/steps_file.hpp"
+#include "spool_options.hpp"
 
 namespace gearbox::client {
 
-enum class Command { enrol, send, show_key };
+enum class Command { enrol, send, show_key, run, spool_add, spool_list, spool_drop };
 
 /// Where central is and how it is known to be itself.
 struct CentralAddress {
@@ -55,6 +56,7 @@ struct Options {
   std::string keys;  // the folder with the device's key
   EnrolOptions enrol;
   SendOptions send;
+  SpoolOptions spool;
 };
 
 /// What parse() makes of a command line: options to run with, or a text to print and the exit code (0 for --help).
