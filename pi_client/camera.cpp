@@ -4,7 +4,7 @@
 
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/upload.hpp"
-#include "node_link.hpp"
+#include "pause.hpp"
 
 namespace gearbox::client {
 

@@ -21,17 +21,6 @@ bool worth_retrying(Errc code) {
   }
 }
 
-milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseconds longest, milliseconds advised) {
-  const milliseconds ceiling = std::min(longest, milliseconds(shortest.count() << std::min(tries, 20U)));
-  std::array<std::byte, 8> random{};
-  link::fill_random(random);
-  const std::int64_t half = std::max<std::int64_t>(1, ceiling.count() / 2);
-  const auto jitter =
-      static_cast<std::int64_t>(load_le<std::uint64_t>(random.data()) % static_cast<std::uint64_t>(half + 1));
-  // Advice is a lower bound, with the same spread on top: all who were told the same must not come back together.
-  return std::max(advised, milliseconds(ceiling.count() - half)) + milliseconds(jitter);
-}
-
 NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, wire::Locate question,
                    LinkSettings settings)
     : dialler_(std::move(dialler)),

@@ -8,6 +8,7 @@
 
 #include "locate.hpp"
 #include "node_connection.hpp"
+#include "pause.hpp"
 #include "tasks.hpp"
 
 namespace gearbox::client {
@@ -24,10 +25,6 @@ struct LinkSettings {
 /// Will trying the same again help? Codes of links and of momentary states; not those that refuse an identity or a
 /// question.
 bool worth_retrying(Errc code);
-
-/// The `tries`-th pause in a row (0 is the first): random in the upper half of min(shortest * 2^tries, longest), so
-/// that many clients of a server that comes back return spread over time. Never shorter than `advised`.
-milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseconds longest, milliseconds advised);
 
 class NodeLink {
  public:

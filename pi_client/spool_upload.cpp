@@ -100,6 +100,7 @@ void SpoolUpload::stop() {
 asio::awaitable<void> SpoolUpload::begin_turns() {
   std::string told;
   while (!stopping_) {
+    stirred_ = false;
     Spool* const spool = spool_;
     auto work = [spool] { return spool->list(); };
     Outcome<std::vector<std::shared_ptr<const Spooled>>> items = co_await on_pool(*dialler_.pool, std::move(work));
@@ -111,6 +112,7 @@ asio::awaitable<void> SpoolUpload::begin_turns() {
       told = items.error().detail;
       ends_.remark("the spool cannot be read: " + escaped(told, 512));
     }
+    if (waiting_.size() > items_.size()) forget_waiting();
     if (settings_.until_empty && items_.empty() && under_way_.empty()) break;
     Instant next = after(Clock::now(), settings_.look_every);
     while (!stopping_ && under_way_.size() < settings_.parallel) {
@@ -126,8 +128,15 @@ asio::awaitable<void> SpoolUpload::begin_turns() {
       ++task_of(item->item).turns;
       turns_.spawn(take_turn(item));
     }
-    if (!stopping_) co_await bell_.wait_until(next);
+    if (!stopping_ && !stirred_) co_await bell_.wait_until(next);
   }
+}
+
+/// Of items that others dropped.
+void SpoolUpload::forget_waiting() {
+  std::set<RequestId> there = under_way_;
+  for (const std::shared_ptr<const Spooled>& item : items_) there.insert(item->item.id);
+  std::erase_if(waiting_, [&](const auto& known) { return there.count(known.first) == 0; });
 }
 
 /// The first item that may go now. `next` comes no later than the moment at which another one may.
@@ -179,14 +188,14 @@ asio::awaitable<void> SpoolUpload::take_turn(std::shared_ptr<const Spooled> item
     waiting_.erase(it.id);
     const RequestId id = it.id;
     std::erase_if(items_, [&](const auto& known) { return known->item.id == id; });
-  } else if (!stopping_ && !attempt.no_connection) {
+  } else if (!stopping_ && !attempt.link_waits) {
     Waiting& waiting = waiting_[it.id];
     waiting.not_before = after(Clock::now(), pause_before_retry(waiting.refusals++, milliseconds(100),
                                                                 settings_.retry_longest, attempt.advised));
   }
   spool_->unpin(it.id);
   under_way_.erase(it.id);
-  bell_.ring();
+  look();
 }
 
 asio::awaitable<SpoolUpload::Attempt> SpoolUpload::try_once(const SpoolItem* item, Task* task, Report* report) {
@@ -200,14 +209,14 @@ asio::awaitable<SpoolUpload::Attempt> SpoolUpload::try_once(const SpoolItem* ite
   Outcome<NodeLink::Lease> lease = co_await task->link->get(after(Clock::now(), kForConnection));
   task->connected = lease.has_value();
   if (!lease) {
-    attempt.no_connection = true;
+    attempt.link_waits = true;
     if (stopping_) co_return attempt;
     const milliseconds pause = pause_before_retry(task->failures++, milliseconds(200), milliseconds(5'000), {});
     task->not_before = after(Clock::now(), pause);
     co_return attempt;
   }
   task->failures = 0;
-  bell_.ring();  // the others of this task may go
+  look();  // the others of this task may go
   Spool* const spool = spool_;
   const RequestId id = item->id;
   auto work = [spool, id] { return spool->load(id); };
@@ -281,8 +290,8 @@ asio::awaitable<SpoolUpload::Attempt> SpoolUpload::converse(std::shared_ptr<Outg
     attempt.advised = milliseconds(inbox->refused->retry_after_ms);
     if (refused.code == Errc::shutting_down) task->link->ask_again();
     // A ticket lives for minutes, a connection for days. What else is under way here is resumed on the next one.
-    if (!inbox->accepted && (refused.code == Errc::expired_ticket || refused.code == Errc::bad_ticket))
-      task->link->renew();
+    const bool ticket = refused.code == Errc::expired_ticket || refused.code == Errc::bad_ticket;
+    if (ticket && !inbox->accepted) task->link->renew();
     // What was accepted has had its one answer. What was turned away at the door may knock again under the same id.
     const bool knows_better = attempt.advised.count() > 0;
     if (inbox->accepted || (is_final(refused.code) && !knows_better)) {
@@ -292,11 +301,13 @@ asio::awaitable<SpoolUpload::Attempt> SpoolUpload::converse(std::shared_ptr<Outg
       attempt.connection = connection;
     } else {
       const std::string why = describe(refused);
-      if (!worth_retrying(refused.code) && task->refusal_told != why) {
+      if (!ticket && !worth_retrying(refused.code) && task->refusal_told != why) {
         task->refusal_told = why;
         ends_.remark(escaped(report->file, 512) + " waits: " + escaped(why, 1024));
       }
     }
+  } else if (inbox->lost) {
+    attempt.link_waits = true;
   }
   co_return attempt;
 }

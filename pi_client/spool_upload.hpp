@@ -46,7 +46,10 @@ class SpoolUpload {
   /// the next process asks for the answers.
   void stop();
   /// Something was spooled.
-  void look() { bell_.ring(); }
+  void look() {
+    stirred_ = true;
+    bell_.ring();
+  }
 
   std::size_t answered() const { return answered_; }
 
@@ -72,7 +75,7 @@ class SpoolUpload {
     Fate fate = Fate::again;
     milliseconds advised{0};
     std::shared_ptr<NodeConnection> connection;  // where the answer came from
-    bool no_connection = false;
+    bool link_waits = false;                     // there is no connection, or none any more: the link makes the pauses
   };
 
   asio::awaitable<void> begin_turns();
@@ -84,6 +87,7 @@ class SpoolUpload {
   asio::awaitable<bool> remove(RequestId id);
   asio::awaitable<void> watch_links();
   std::shared_ptr<const Spooled> choose(Instant* next);
+  void forget_waiting();
   Task& task_of(const SpoolItem& item);
 
   Dialler dialler_;
@@ -105,6 +109,7 @@ class SpoolUpload {
   TaskGroup watching_;
   Bell bell_;
   bool writing_ = false;  // an answer: one at a time
+  bool stirred_ = false;  // since the spool was looked at last
   bool stopping_ = false;
   bool over_ = false;
   std::size_t answered_ = 0;

@@ -10,7 +10,7 @@
 
 #include "camera.hpp"
 #include "gearbox/wire/raw_image.hpp"
-#include "support.hpp"
+#include "pictures.hpp"
 #include "watch_folder.hpp"
 
 namespace gearbox::client {

@@ -9,8 +9,8 @@
 #include <random>
 #include <set>
 
+#include "pictures.hpp"
 #include "spool_fill.hpp"
-#include "support.hpp"
 
 namespace gearbox::client {
 namespace {
