@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "camera.hpp"
