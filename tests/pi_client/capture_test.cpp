@@ -106,7 +106,7 @@ TEST(WatchFolder, AFileThatIsBeingWrittenIsLeftAloneUntilItIsWhole) {
     }
   }
   EXPECT_TRUE(each.until([&] { return !fs::exists(path); }));
-  for (const auto& item : each.spool->list().value()) {
+  for (const auto& item : listed(*each.spool)) {
     if (item->item.name == path) {
       EXPECT_EQ(item->item.submit.inputs[0].tensor.bytes, 4'800U);
     }

@@ -8,7 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <vector>
+
+#include "spool.hpp"
 
 namespace gearbox::client {
 
@@ -61,6 +65,11 @@ inline std::string smooth_picture(std::uint32_t width, std::uint32_t height) {
     }
   }
   return out;
+}
+
+/// All items of a spool. By value: what Outcome::value() of a temporary gives dies before a loop over it begins.
+inline std::vector<std::shared_ptr<const Spooled>> listed(Spool& spool) {
+  return spool.list().value();
 }
 
 }  // namespace gearbox::client

@@ -41,7 +41,7 @@ class SpoolTest : public ::testing::Test {
   }
   static std::vector<std::string> names(Spool& spool) {
     std::vector<std::string> found;
-    for (const auto& each : spool.list().value()) found.push_back(each->item.name);
+    for (const auto& each : listed(spool)) found.push_back(each->item.name);
     return found;
   }
   fs::path file_of(const std::string& end) const {
@@ -256,7 +256,7 @@ TEST_F(SpoolTest, KilledAtAnyMomentItKeepsWhatWasAddedWhole) {
     const auto spool = open({SpoolPolicy::drop_oldest, 6, 1 << 22});
     EXPECT_EQ(spool->set_aside(), 0U);
     std::set<RequestId> there;
-    for (const auto& each : spool->list().value()) {
+    for (const auto& each : listed(*spool)) {
       EXPECT_TRUE(spool->load(each->item.id)) << "round " << round;
       there.insert(each->item.id);
     }
