@@ -66,11 +66,6 @@ void NodeLink::cancel() {
   bell_.ring();
 }
 
-void NodeLink::renew() {
-  located_.reset();
-  if (connection_) connection_->close(Error{Errc::expired_ticket, "another ticket is needed"});
-}
-
 asio::awaitable<void> NodeLink::finish(milliseconds within) {
   cancel();
   co_await tasks_.all_done();

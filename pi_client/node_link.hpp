@@ -43,8 +43,6 @@ class NodeLink {
 
   /// A request was refused because the node is going: ask central anew before the next connection.
   void ask_again() { located_.reset(); }
-  /// The node does not take this connection's ticket any more: the next one is made with another.
-  void renew();
   /// Something came through: pauses start small again.
   void made_progress() { tries_ = 0; }
   /// Why there is no connection; none while there is one, and before the first failure.

@@ -289,9 +289,6 @@ asio::awaitable<SpoolUpload::Attempt> SpoolUpload::converse(std::shared_ptr<Outg
     const Error refused = wire::to_error(*inbox->refused);
     attempt.advised = milliseconds(inbox->refused->retry_after_ms);
     if (refused.code == Errc::shutting_down) task->link->ask_again();
-    // A ticket lives for minutes, a connection for days. What else is under way here is resumed on the next one.
-    const bool ticket = refused.code == Errc::expired_ticket || refused.code == Errc::bad_ticket;
-    if (ticket && !inbox->accepted) task->link->renew();
     // What was accepted has had its one answer. What was turned away at the door may knock again under the same id.
     const bool knows_better = attempt.advised.count() > 0;
     if (inbox->accepted || (is_final(refused.code) && !knows_better)) {
@@ -301,7 +298,7 @@ asio::awaitable<SpoolUpload::Attempt> SpoolUpload::converse(std::shared_ptr<Outg
       attempt.connection = connection;
     } else {
       const std::string why = describe(refused);
-      if (!ticket && !worth_retrying(refused.code) && task->refusal_told != why) {
+      if (!worth_retrying(refused.code) && task->refusal_told != why) {
         task->refusal_told = why;
         ends_.remark(escaped(report->file, 512) + " waits: " + escaped(why, 1024));
       }
