@@ -217,6 +217,8 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
       const milliseconds advised(inbox->refused->retry_after_ms);
       // What this attempt saw accepted has had its one answer; what was turned away at the door may knock again under
       // the same id. An acceptance of an earlier attempt counts for nothing here: the node may have restarted since.
+      // A final word is acknowledged, so that the node need not keep it.
+      if (inbox->accepted) connection->tell(wire::FrameType::result_ack, outgoing->id);
       if (inbox->accepted || (!worth_retrying(refused.code) && advised == milliseconds{0})) co_return refused;
       if (refused.code == Errc::shutting_down) link_.ask_again();
       const milliseconds pause = pause_before_retry(refusals++, milliseconds(100), milliseconds(5'000), advised);

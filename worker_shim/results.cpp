@@ -50,6 +50,12 @@ Error bad(const TensorDecl& declared, const std::string& what) {
   return Error{Errc::bad_result, "output '" + declared.name + "': " + what};
 }
 
+Error too_many(const TensorDecl& declared, std::size_t count) {
+  return Error{Errc::result_too_large, "output '" + declared.name + "': " + std::to_string(count) +
+                                           (count == 1 ? " tensor more" : " tensors") + "; one answer holds at most " +
+                                           std::to_string(wire::kMaxTensors) + ", list items counted singly"};
+}
+
 std::string type_name(py::handle value) {
   return Py_TYPE(value.ptr())->tp_name;
 }
@@ -118,6 +124,9 @@ Outcome<void> Results::take(const Ways& ways, const py::handle& item) {
         return bad(declared, "expected a list of tensors, got " + type_name(value));
       }
       const Py_ssize_t count = PySequence_Fast_GET_SIZE(list.ptr());
+      if (tensors_.size() + static_cast<std::size_t>(count) > wire::kMaxTensors) {
+        return too_many(declared, static_cast<std::size_t>(count));
+      }
       for (Py_ssize_t i = 0; i < count; ++i) {
         BOOST_OUTCOME_TRY(add(declared, ways, PySequence_Fast_GET_ITEM(list.ptr(), i), static_cast<std::uint32_t>(i)));
       }
@@ -139,9 +148,7 @@ Outcome<void> Results::take(const Ways& ways, const py::handle& item) {
 
 Outcome<void> Results::add(const TensorDecl& declared, const Ways& ways, py::handle value, std::uint32_t item) {
   const py::handle helpers = ways.helpers;
-  if (tensors_.size() >= wire::kMaxTensors) {
-    return bad(declared, "more than " + std::to_string(wire::kMaxTensors) + " tensors in one result");
-  }
+  if (tensors_.size() >= wire::kMaxTensors) return too_many(declared, 1);
   if (const auto plain = ways.arrays.plain(value)) {
     shm::OutputTensor tensor;
     tensor.spec.dtype = plain->dtype;

@@ -84,6 +84,13 @@ shm::WorkerHello hello_of(const Options& options, const model::Record& record) {
   return hello;
 }
 
+namespace {
+/// Why it ends, for the log. What the node says in an exit message is no error of ours.
+std::string ending_text(const Error& error) {
+  return escaped(error.code == Errc::not_allowed ? "told to by the node: " + error.detail : describe(error));
+}
+}  // namespace
+
 ExitCode serve(const Options& options, const model::Record& record, ModelHost& host) {
   shm::WorkerHello hello = hello_of(options, record);
   Estate estate;
@@ -98,7 +105,7 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
     Watchdog::disarm();
     if (!attached) {
       std::fprintf(stderr, "worker_shim: model=%s ends: %s\n", record.name.c_str(),
-                   escaped(describe(attached.error())).c_str());
+                   ending_text(attached.error()).c_str());
       return ExitCode::told_to_stop;
     }
     shm::WorkerEndpoint* const endpoint = attached.value().get();
@@ -115,7 +122,7 @@ ExitCode serve(const Options& options, const model::Record& record, ModelHost& h
     if (!served && served.error().code != Errc::closed) {
       const bool told = served.error().code == Errc::not_allowed;
       std::fprintf(stderr, "worker_shim: model=%s ends: %s\n", record.name.c_str(),
-                   escaped(describe(served.error())).c_str());
+                   ending_text(served.error()).c_str());
       return told ? ExitCode::told_to_stop : ExitCode::failed;
     }
   }

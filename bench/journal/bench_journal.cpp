@@ -83,7 +83,7 @@ class Bench {
     BareFile bare(folder_ / "bare", size);
     std::vector<double> bare_us;
     std::vector<double> ours_us;
-    accept(bytes);  // the slot's file is there from now on
+    accept(bytes);  // the payload's file is there from now on
     const Instant begin = Clock::now();
     while (us_since(begin) < seconds_ * 1e6) {
       Instant at = Clock::now();

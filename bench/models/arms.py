@@ -108,6 +108,9 @@ input_arena_mb = 512                # 64 requests of 3 MB, and room
 [node.store]
 enabled = false                     # the peers keep nothing either
 
+[node.journal]
+level = "none"
+
 [env.bench]
 python = "{python}"
 '''

@@ -179,6 +179,21 @@ class BadConfigurations(unittest.TestCase):
         self.assertEqual(doctor.returncode, 1)
         self.assertIn("/no/such/python", doctor.stdout)
 
+    def test_a_model_that_breaks_while_it_serves_is_told_beside_those_that_serve(self):
+        self.cluster.start()
+        self.cluster.wait_ready()
+        (self.cluster.configs / "models/echo/model.py").write_text('raise RuntimeError("weights are gone")\n')
+
+        def row():
+            model = next(each for each in self.cluster.status()["node"]["models"] if each["name"] == "echo")
+            return model if "weights are gone" in model["reason"] else None
+        model = wait_until("the reason", row, 60)
+        self.assertEqual((model["state"], model["ready"]), ("ready", 1), model)
+        self.assertIn("weights are gone", self.cluster.run("status").stdout)
+        good = self.cluster.scratch / "good.bin"
+        good.write_bytes(b"good")
+        self.cluster.run("submit", "--task", "echo", good)
+
     def test_a_model_that_does_not_import_is_named_and_others_serve(self):
         broken = self.cluster.configs / "models/broken"
         broken.mkdir()

@@ -31,6 +31,112 @@ def batching(folder):
     (folder / "models/echo/model.py").write_text(CODE)
 
 
+LIST_MODEL = """
+name = "NAME"
+version = "1"
+max_output_kb = 64
+MORE
+[[input]]
+name = "image"
+dtype = "UINT8"
+shape = [-1]
+probe_shape = [600]
+
+[[output]]
+OUTPUT
+"""
+
+# Three pieces of each picture.
+SPLIT = """
+class Model:
+    def load(self, record, device):
+        pass
+
+    def infer(self, batch):
+        return [{"parts": [item["image"][i * 200:(i + 1) * 200] for i in range(3)]} for item in batch]
+"""
+
+EACH = """
+import numpy as np
+
+
+class Model:
+    def load(self, record, device):
+        pass
+
+    def infer(self, batch):
+        return [{"text": f"{int(item['image'].astype(np.int64).sum())}"} for item in batch]
+"""
+
+SCATTER = """
+summary = "three pieces of a picture, each for itself"
+
+[[input]]
+name = "image"
+dtype = "UINT8"
+shape = [-1]
+
+[[step]]
+name = "split"
+model = "split"
+inputs = { image = "request.image" }
+
+[[step]]
+name = "each"
+model = "each"
+inputs = { image = "split.parts" }
+for_each = "image"
+
+[result]
+text = "each.text"
+"""
+LISTS, PIECES = 8, 3
+
+
+def scattering(folder):
+    cluster.echo_configs(folder)
+    for name, code, more, output in (
+            ("split", SPLIT, "", 'name = "parts"\ndtype = "UINT8"\nshape = [-1]\nlist = true'),
+            ("each", EACH, f"max_batch = {MAX_BATCH}\nmax_delay_ms = 500", 'name = "text"\ndtype = "BYTES"\nshape = [1]')):
+        model = folder / "models" / name
+        model.mkdir()
+        (model / "model.toml").write_text(LIST_MODEL.replace("NAME", name).replace("MORE", more).replace("OUTPUT", output))
+        (model / "model.py").write_text(code)
+    (folder / "tasks/scatter.toml").write_text(SCATTER)
+    file = folder / "gearbox.toml"
+    file.write_text(file.read_text() + "".join(f'\n[[worker]]\nmodel = "{name}"\nenv = "plain"\n' for name in ("split", "each")))
+
+
+class Lists(unittest.TestCase):
+    def test_the_items_of_several_requests_come_together(self):
+        self.site = site = cluster.Cluster(configs=scattering)
+        self.addCleanup(site.__exit__)
+        site.start()
+        site.wait_ready()
+        files, wanted = [], {}
+        for number in range(LISTS):
+            content = cluster.jpeg(1000, str(number))
+            files.append(site.scratch / f"{number}.bin")
+            files[-1].write_bytes(content)
+            wanted[str(files[-1])] = [str(sum(content[i * 200:(i + 1) * 200])) for i in range(PIECES)]
+        site.add_user()
+        code, answers, err = site.send(files, task="scatter", keys=site.enrol(), more=("--parallel", str(LISTS)))
+        self.assertEqual((code, len(answers)), (0, LISTS), err)
+        for answer in answers:
+            self.assertEqual(answer["outputs"]["text"]["data"], wanted[answer["file"]])
+        batches = []
+        for answer in answers:
+            step = json.loads(site.run("explain", answer["request"], "--json").stdout)["steps"][1]
+            self.assertEqual((step["step"], step["calls"]["made"], len(step["kept"])), ("each", PIECES, PIECES))
+            batches += [call["batch"] for call in step["kept"]]
+        print("batches:", sorted(batches), flush=True)
+        # No request has so many items: one of that size holds items of several.
+        self.assertGreater(max(batches), PIECES)
+        self.assertLessEqual(max(batches), MAX_BATCH)
+        # Each call counts for its part of its batch: fewer batches than requests.
+        self.assertLess(sum(1 / batch for batch in batches), LISTS)
+
+
 class Batches(unittest.TestCase):
     def setUp(self):
         self.site = cluster.Cluster(configs=batching)

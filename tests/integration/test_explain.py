@@ -35,6 +35,7 @@ text = "again.text"
 def two_step_configs(folder, workers):
     cluster.echo_configs(folder, workers)
     (folder / "tasks/twice.toml").write_text(TWO_STEPS)
+    (folder / "tasks/hurried.toml").write_text(cluster.one_step_task("echo", ["text"], "deadline_ms = 400"))
 
 
 class Explain(unittest.TestCase):
@@ -142,6 +143,23 @@ class Explain(unittest.TestCase):
         print(page, flush=True)
         self.assertIn("(it was running the call)", page)
 
+        # A call that ran until its request's time was up: how long it had been there, nobody knows for how long it ran.
+        self.file.write_bytes(cluster.jpeg(2000, "sleep 1.5"))
+        _, [answer], _ = self.site.send([self.file], task="hurried", keys=self.site.enrol(device="device-2"))
+        self.assertEqual(answer["error"]["name"], "deadline_exceeded", answer)
+        cluster.wait_until("its end", lambda: not any(
+            worker["running"] for worker in self.site.status()["node"]["workers"]), 20)
+        step = self.explained(answer["request"])["steps"][0]
+        call = step["kept"][0]
+        self.assertEqual((step["state"], call["kept"], call["state"]), ("cut off", "open", "running"))
+        self.assertGreater(call["there_us"], 100_000)
+        self.assertLess(call["there_us"], 1_000_000)  # asked for after the model's second and a half
+        self.assertEqual(call["there_us"], step["longest_open_us"])
+        page = self.site.run("explain", answer["request"]).stdout
+        print(page, flush=True)
+        self.assertRegex(page, r"had been there for \d+\.\d ms when the request ended")
+        self.assertNotIn("0.00 ms at the worker", page)
+
         for name, words in (("0123456789", "does not know request"), ("hello", "4 to 32 lower-case hexadecimal digits")):
             done = self.site.run("explain", name, ok=False)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
@@ -151,7 +169,7 @@ class Explain(unittest.TestCase):
         cluster.wait_until("forgotten", lambda: "explain_requests is 0" in self.site.run("explain", request, ok=False).stderr, 20)
         self.assertEqual(self.site.stop(), 0, self.site.log())
         self.assertEqual(self.site.leftovers(), [])
-        self.assertIn("the node does not run", self.site.run("explain", request, ok=False).stderr)
+        self.assertIn("no node runs here", self.site.run("explain", request, ok=False).stderr)
 
 
 if __name__ == "__main__":

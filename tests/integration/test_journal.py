@@ -73,6 +73,18 @@ class Journal(unittest.TestCase):
         self.send(2)
         self.ends_clean()
 
+    def test_a_failure_that_was_heard_is_not_kept(self):
+        self.begin()
+        file = self.cluster.scratch / "raises.jpg"
+        file.write_bytes(jpeg(1000, "raise"))
+        code, answers, err = self.cluster.send([file], keys=self.keys, central=self.central)
+        self.assertEqual((code, answers[0]["error"]["name"]), (1, "model_failed"), err)
+        self.assertEqual(self.cluster.run("submit", "--task", "echo", file, ok=False).returncode, 1)
+        counters = self.node()["journal"]
+        self.assertEqual((counters["accepted"], counters["answered"]), (2, 2))
+        wait_until("nothing is left in the journal", lambda: self.node()["journal"]["requests"] == 0, 10)
+        self.ends_clean()
+
     def test_a_damaged_journal_is_set_aside(self):
         self.begin()
         self.send(2)

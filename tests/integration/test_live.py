@@ -121,7 +121,8 @@ class Storm(Site):
                 self.assertEqual(before[role]["pid"], after[role]["pid"], "it was restarted")
                 self.assertEqual(after[role]["libraries"], [name + ".so" for name in swap_storm.in_force(status, role)])
                 for what in ("descriptors", "libraries"):
-                    self.assertEqual(before[role][what], after[role][what])
+                    more = (after[role]["open"] - before[role]["open"], before[role]["open"] - after[role]["open"])
+                    self.assertEqual(before[role][what], after[role][what], f"too many, too few: {more}")
                 # Allocators and sanitizers take some regions of their own; swaps that left any behind would show as hundreds.
                 self.assertLessEqual(after[role]["mappings"], before[role]["mappings"] + max(16, before[role]["mappings"] // 8), role)
                 self.assertLessEqual(after[role]["VmRSS"] - before[role]["VmRSS"], growth_kb, (before[role], after[role]))

@@ -2,6 +2,7 @@
 task only, each request ends once, and nothing is left when the broker stops."""
 import json
 import os
+import re
 import subprocess
 import unittest
 from pathlib import Path
@@ -82,6 +83,20 @@ BODIES = {
                      "    if inputs['image'].size > 1: open(GATE).read()\n"
                      "    return inputs\n", IMAGE, 1000),
 }
+# What must become of each body in ../shared/cases/workers: (how its reason ends when it cannot get ready, Python's own
+# last line or how it died; what a request gets when it can). The probe is a call: those that kill in a request do not get ready either.
+HELLO = b"hello, hello"
+FIELD = {
+    "c01-killed-in-init": ("its process ended: killed by signal 9 (SIGKILL)", None),
+    "c01-killed-mid-request": ("its process ended: killed by signal 9 (SIGKILL)", None),
+    "c01-segfault": ("its process ended: killed by signal 11 (SIGSEGV)", None),
+    "c06-import-error": ("model_failed: ModuleNotFoundError: No module named 'a_module_that_is_not_there'", None),
+    "c06-system-exit": ("model_failed: SystemExit: bad weights", None),
+    "c40-thread-left-running": (None, HELLO),
+    "c41-non-utf8-reply": (None, b"\x07\0\0\0\xff\xfe\x80caf\xe9"),
+    "c53-nan-reply": (None, bytes.fromhex("0000803f" "0000c07f" "0000807f" "000080ff")),
+    "c78-answers-late": (None, HELLO),
+}
 NEVER_READY = {"killed-in-init": "", "aborts-in-init": "", "import-error": "a_module_that_is_not_there",
                "syntax-error": "SyntaxError", "system-exit": "bad weights"}
 
@@ -104,6 +119,7 @@ def configs_of(bodies):
             (model / "body.py").write_text(body.replace("GATE", repr(str(gate_path(folder)))))
             (folder / f"tasks/{name}.toml").write_text(
                 cluster.one_step_task(name, [field], f"deadline_ms = {deadline}"))
+            (folder / f"tasks/{name}-1s.toml").write_text(cluster.one_step_task(name, [field], "deadline_ms = 1000"))
             workers += f'\n[[worker]]\nmodel = "{name}"\nenv = "plain"\ncount = 1\n'
         file = folder / "gearbox.toml"
         file.write_text(file.read_text() + workers)
@@ -117,7 +133,7 @@ class Misbehaving(unittest.TestCase):
         self.site.start()
         wait_until("the good task", lambda: self.workers().get("echo", {}).get("state") == "ready", 60)
         self.file = self.site.scratch / "hello.bin"
-        self.file.write_bytes(b"hello, hello")
+        self.file.write_bytes(HELLO)
 
     def workers(self):
         return {worker["model"]: worker for worker in (self.site.status()["node"] or {}).get("workers", [])}
@@ -149,6 +165,7 @@ class Misbehaving(unittest.TestCase):
             self.assertTrue(worker["reason"], name)
             answer = self.submit(name)
             self.assertEqual(answer["error"]["name"], "model_unavailable", answer)
+            self.assertIn(words, answer["error"]["detail"])
             self.good_one()
 
     def test_a_model_that_never_gets_ready_ends_in_failed_with_its_reason_and_a_new_file_revives_it(self):
@@ -233,15 +250,28 @@ class Misbehaving(unittest.TestCase):
             code = file.read_text()
             output = LABEL if "label" in code else SCORE if "score" in code else IMAGE
             bodies[file.stem.replace("_", "-")] = (code, output, 60000)
-        self.assertTrue(bodies)
+        self.assertEqual(set(bodies), set(FIELD), "each has an outcome that must be")
         self.start(bodies)
-        # Here even the probe kills, so that none of those gets ready.
-        for name in bodies:
-            state = self.wait_for(name, "ready", "failed")["state"]
-            answer = self.submit(name)
-            print(name, state, json.dumps(answer.get("error", "ok")), flush=True)
-            self.assertEqual(answer["ok"], state == "ready", answer)
-            self.good_one()
+        for name, (reason, content) in FIELD.items():
+            with self.subTest(name):
+                worker = self.wait_for(name, "ready", "failed")
+                print(name, worker["state"], worker["reason"], flush=True)
+                if reason is not None:
+                    self.assertEqual(worker["state"], "failed")
+                    self.assertRegex(worker["reason"], re.escape(reason) + r"( \(model\.py:\d+\))?$")
+                    self.assertIn(reason, self.site.run("status").stdout)
+                    self.assertEqual(self.submit(name)["error"]["name"], "model_unavailable")
+                else:
+                    self.assertEqual(worker["state"], "ready")
+                    if name == "c78-answers-late":  # in five seconds
+                        self.file.write_bytes(b"nobody waits for this")
+                        late = self.submit(f"{name}-1s")
+                        self.assertEqual(late["error"]["name"], "deadline_exceeded", late)
+                        self.file.write_bytes(HELLO)
+                    self.assertTrue(self.submit(name)["ok"])
+                    self.assertEqual(self.result_of(name), content)
+                    self.assertEqual(self.workers()[name]["pid"], worker["pid"], "there is no reason to replace it")
+                self.good_one()
         self.stop_whole()
 
 

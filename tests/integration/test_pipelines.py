@@ -229,7 +229,7 @@ class Pipelines(unittest.TestCase):
         steps.write_text(OWN_STEPS.replace("retry = 1", "retry = 9"))
         code, answer, said = self.ask("--steps", steps)
         self.assertEqual((code, answer), (2, None))
-        self.assertIn("steps.toml:8:9: step[0].retry: 9 is out of range (0 to 5)", said)
+        self.assertIn("steps.toml:8:9: step[1].retry: 9 is out of range (0 to 5)", said)
 
         self.site.run("users", "set", "anna", "--own-steps", "no")
         steps.write_text(OWN_STEPS)

@@ -1,5 +1,6 @@
 """kill -9 of the node: its workers keep their models and serve the next node, or are gone within a bound."""
 import os
+import re
 import signal
 import time
 import unittest
@@ -53,6 +54,11 @@ class Reattach(unittest.TestCase):
         os.kill(old, signal.SIGKILL)
         wait_until("another node", lambda: (self.cluster.status()["node"] or {"pid": old})["pid"] != old, 60)
 
+    def taken_back(self):
+        """What the log says of workers that came back: [(pid, unfinished calls, their numbers)]."""
+        return re.findall(r"event=worker_taken_back worker=worker-\d+ pid=(\d+) model=echo version=1 unfinished=(\d+)(?: calls=(\S+))?",
+                          self.cluster.log())
+
     def pictures(self, count, order):
         files = []
         for number in range(count):
@@ -79,6 +85,22 @@ class Reattach(unittest.TestCase):
         self.assertEqual(sorted(self.loads()), before)  # load() ran once in each
         self.assertEqual([(each["reattached"], each["restarts"]) for each in self.workers()], [(True, 0)] * 2)
         self.assertEqual(self.cluster.status()["node"]["workers_reattached"], {"taken": 2, "refused": 0, "late": 0})
+        self.assertEqual(sorted(int(pid) for pid, *_ in self.taken_back()), before)
+        self.ends_clean()
+
+    def test_a_call_that_ran_when_the_node_went_is_named_and_its_request_sent_again(self):
+        self.start(workers=1, load_s=0, node="reattach_ms = 20000")
+        before = self.pids()
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(self.cluster.send, self.pictures(1, "sleep 2"), keys=self.keys, central=self.central, seconds=150)
+            wait_until("a busy worker", lambda: [each for each in self.workers() if each["running"]], 20, 0.05)
+            self.kill_node()
+            code, answers, err = sending.result()
+        self.assertEqual((code, [each["ok"] for each in answers]), (0, [True]), err)
+        self.assertEqual(self.pids(), before)
+        said = self.taken_back()
+        self.assertEqual([(int(pid), unfinished) for pid, unfinished, _ in said], [(before[0], "1")])
+        self.assertGreater(int(said[0][2]), 0)
         self.ends_clean()
 
     def test_supervisor_and_node_killed(self):

@@ -2,6 +2,7 @@
 
 Standard library only. tests/integration/test_live.py and bench/swap/run use it.
 """
+import collections
 import contextlib
 import datetime
 import itertools
@@ -373,6 +374,17 @@ def resting_footprint(site, role, seconds=15):
     return cluster.wait_until(f"{role} rests", rests, seconds, 0.3)
 
 
+def open_files(pid):
+    """What its descriptors are, counted: which one is too many is told by name."""
+    found = collections.Counter()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found[os.readlink(f"/proc/{pid}/fd/{descriptor}").split(":[")[0]] += 1
+        except OSError:
+            pass  # closed meanwhile
+    return found
+
+
 def footprint(site, role):
     """What a process holds now."""
     pid = site.record(role)["pid"]
@@ -382,6 +394,7 @@ def footprint(site, role):
         if key in ("VmRSS", "RssAnon", "RssFile", "RssShmem", "Threads"):
             held[key] = int(value.split()[0])
     held["descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
+    held["open"] = open_files(pid)
     maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
     copies = str(site.state / "plugins") + "/"
     held["mappings"] = len(maps)

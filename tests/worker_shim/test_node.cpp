@@ -23,8 +23,8 @@
 namespace gearbox::test {
 namespace {
 
-constexpr std::uint64_t kInputSlot = 128 * 1024;  // one for each place of the ring
-constexpr std::uint64_t kGrant = 256 * 1024;
+constexpr std::uint64_t kInputSlot = 256 * 1024;  // one for each place of the ring
+constexpr std::uint64_t kGrant = 576 * 1024;
 constexpr shm::ArenaId kOutput{1};
 
 int left_ms(Instant until) {

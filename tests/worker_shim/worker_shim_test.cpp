@@ -147,8 +147,8 @@ TEST_F(Commands, NamesTheOutputThatDoesNotFitTheRecord) {
   expect_failure("no_list", Errc::bad_result, "output 'parts': expected a list of tensors, got int");
   expect_failure("object_part", Errc::bad_result,
                  "output 'parts': numpy.ndarray is no tensor: TypeError: an array of object is no tensor");
-  expect_failure("too_many", Errc::bad_result,
-                 "output 'parts': more than " + std::to_string(wire::kMaxTensors) + " tensors in one result");
+  expect_failure("too_many", Errc::result_too_large,
+                 "output 'parts': 1000 tensors; one answer holds at most 128, list items counted singly");
 }
 
 TEST_F(Commands, SurvivesResultsThatRaiseWhenTheyAreLookedAt) {

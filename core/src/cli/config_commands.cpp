@@ -6,11 +6,15 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cli/check_plugins.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/log_to_stderr.hpp"
 #include "cli/running_config.hpp"
 #include "cli/table.hpp"
+#include "config/unserved.hpp"
 #include "config/values_of.hpp"
 #include "gearbox/base/text.hpp"
 
@@ -36,15 +40,27 @@ json::array faults_of(const Outcome<config::Snapshot>& config) {
   return faults;
 }
 
+/// What is allowed, and still most likely not what is meant.
+std::vector<std::string> warnings_of(const config::Config& config) {
+  std::vector<std::string> warnings;
+  for (const config::Unserved& unserved : config::unserved_of(config)) {
+    warnings.push_back("task '" + unserved.task + "' cannot run here: " + unserved.reason);
+  }
+  return warnings;
+}
+
 void run_check(CliContext& context) {
+  log_to_stderr();
   Outcome<config::Snapshot> config = load_config(context);
   if (config) {
     if (const auto plugins = check_plugins(*config.value()); !plugins) config = plugins.error();
   }
+  const std::vector<std::string> warnings = config ? warnings_of(*config.value()) : std::vector<std::string>();
   if (context.json) {
     const json::object out{{"ok", config.has_value()},
                            {"digest", config ? json::value(config.value()->digest) : json::value(nullptr)},
-                           {"faults", faults_of(config)}};
+                           {"faults", faults_of(config)},
+                           {"warnings", json::array(warnings.begin(), warnings.end())}};
     print_json(out);
     if (!config) context.exit_code = kUsage;
     return;
@@ -57,6 +73,7 @@ void run_check(CliContext& context) {
               counted(config.value()->tasks.size(), "task").c_str(),
               counted(config.value()->models.size(), "model").c_str(),
               counted(config.value()->workers.size(), "[[worker]] table").c_str(), config.value()->digest.c_str());
+  for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
 }
 
 void nothing_runs(CliContext& context, const config::StateDir& state) {

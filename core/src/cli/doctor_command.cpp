@@ -9,6 +9,8 @@
 
 #include "cli/doctor_checks.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/log_to_stderr.hpp"
+#include "config/unserved.hpp"
 #include "gearbox/base/text.hpp"
 #include "plugin_host/plugin_host.hpp"
 
@@ -52,7 +54,17 @@ std::vector<Finding> check_plugins(const config::Config& config, const config::S
   return out;
 }
 
+std::vector<Finding> check_tasks(const config::Config& config) {
+  std::vector<Finding> out;
+  for (const config::Unserved& unserved : config::unserved_of(config)) {
+    out.push_back({"task " + unserved.task, Verdict::warn, unserved.reason + ": the task cannot run here",
+                   "add a [[worker]] for it to gearbox.toml, or remove the task from this node's tasks/"});
+  }
+  return out;
+}
+
 void run_doctor(CliContext& context) {
+  log_to_stderr();
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
   std::vector<Finding> all = check_kernel();
@@ -61,6 +73,7 @@ void run_doctor(CliContext& context) {
   const Outcome<config::Snapshot> config = load_config(context);
   if (config) {
     all.push_back({"configuration", Verdict::ok, config.value()->folder.string(), {}});
+    append(all, check_tasks(*config.value()));
     append(all, check_descriptors(*config.value()));
     append(all, check_memory(*config.value()));
     append(all, check_ports(*config.value(), state.value()));

@@ -11,6 +11,7 @@
 
 #include "cli/explain_page.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/no_node.hpp"
 #include "serving/control_client.hpp"
 
 namespace gearbox::cli {
@@ -29,13 +30,7 @@ Outcome<json::object> ask_node(const std::filesystem::path& socket, std::string 
   do {
     const json::object command{{"command", "explain"}, {"request", request}, {"from", from}};
     auto answer = serving::ask_control_now(socket, json::serialize(command), kWait);
-    if (!answer) {
-      const bool absent = answer.error().code == Errc::unreachable;
-      return absent
-                 ? Error{Errc::unreachable, "the node does not run, and what it knew of requests has gone with it: " +
-                                                answer.error().detail}
-                 : answer.error();
-    }
+    if (!answer) return from_node(answer.error(), ", and what it knew of requests has gone with it");
     BOOST_OUTCOME_TRY(all, parse_object(answer.value()));
     request = text_in(all, "request");  // in full: a prefix may stand for more in a moment
     for (const json::value& step : list_in(all, "steps")) steps.push_back(step);

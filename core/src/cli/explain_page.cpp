@@ -101,17 +101,23 @@ std::string pick_text(const json::object& pick, bool bold) {
   return text;
 }
 
-std::string call_text(const json::object& call, bool bold) {
+/// `over`: the request has ended.
+std::string call_text(const json::object& call, bool over, bool bold) {
   std::string text = "  call";
   if (call.contains("item")) text += " of item " + std::to_string(number_in(call, "item"));
   text += " (" + text_in(call, "kept") + "), " + text_in(call, "state");
   if (call.contains("error")) text += " with " + text_in(call, "error");
   const bool again = number_in(call, "attempts") > 1;
-  text += ": waited " + ms_text(number_in(call, "queue_us")) +
-          (again ? " until it got its last worker and " : " at the node and ") +
-          ms_text(number_in(call, "worker_queue_us")) + " at the worker, ran " + ms_text(number_in(call, "run_us")) +
-          ", in a batch of " + std::to_string(number_in(call, "batch")) + ", version " + text_in(call, "version") +
-          "\n";
+  text +=
+      ": waited " + ms_text(number_in(call, "queue_us")) + (again ? " until it got its last worker" : " at the node");
+  if (call.contains("there_us")) {
+    const std::string there = " been there for " + ms_text(number_in(call, "there_us"));
+    text += over ? ", had" + there + " when the request ended" : ", has" + there;
+  } else {
+    text += " and " + ms_text(number_in(call, "worker_queue_us")) + " at the worker, ran " +
+            ms_text(number_in(call, "run_us")) + ", in a batch of " + std::to_string(number_in(call, "batch"));
+  }
+  text += ", version " + text_in(call, "version") + "\n";
   if (const std::uint64_t parts = number_in(call, "parts"); parts > 0) {
     text +=
         "    " + count_text(parts, "part") + ", the first after " + ms_text(number_in(call, "first_part_us")) + "\n";
@@ -125,7 +131,7 @@ std::string call_text(const json::object& call, bool bold) {
   return text;
 }
 
-std::string step_text(const json::object& step, bool bold) {
+std::string step_text(const json::object& step, bool over, bool bold) {
   std::string text =
       "\nstep " + text_in(step, "step") + ": " + text_in(step, "state") + ", model " + text_in(step, "model");
   if (!step.contains("version")) return text + "\n";
@@ -134,8 +140,13 @@ std::string step_text(const json::object& step, bool bold) {
   if (step.contains("newest")) text += "; the newest is " + text_in(step, "newest");
   const json::object& calls = object_in(step, "calls");
   text += ")\n  began at " + ms_text(number_in(step, "at_us")) + ", took " + ms_text(number_in(step, "took_us")) +
-          "; " + count_text(number_in(calls, "made"), "call") + ", longest wait " +
-          ms_text(number_in(step, "longest_queue_us")) + ", longest run " + ms_text(number_in(step, "longest_run_us"));
+          "; " + count_text(number_in(calls, "made"), "call");
+  const bool unanswered = step.contains("longest_open_us");
+  if (!unanswered || number_in(calls, "answered") > 0) {  // else there is nothing that these could be of
+    text += ", longest wait " + ms_text(number_in(step, "longest_queue_us")) + ", longest run " +
+            ms_text(number_in(step, "longest_run_us"));
+  }
+  if (unanswered) text += ", longest at its worker without an answer " + ms_text(number_in(step, "longest_open_us"));
   for (const char* const what : {"failed", "retried", "open"}) {
     if (const std::uint64_t count = number_in(calls, what); count > 0) {
       text += ", " + std::to_string(count) + " " + what;
@@ -143,7 +154,7 @@ std::string step_text(const json::object& step, bool bold) {
   }
   text += "\n";
   for (const json::value& call : list_in(step, "kept")) {
-    if (call.is_object()) text += call_text(call.get_object(), bold);
+    if (call.is_object()) text += call_text(call.get_object(), over, bold);
   }
   if (const std::uint64_t more = number_in(calls, "not_shown"); more > 0) {
     text += "  and " + count_text(more, "further call") + "\n";
@@ -226,8 +237,9 @@ std::string explain_page(const json::object& facts, bool bold) {
   if (const json::object& central = object_in(facts, "central"); !central.empty()) {
     page += placement_text(central, bold);
   }
+  const bool over = !error.empty() || text_in(facts, "state") == "done";
   for (const json::value& step : list_in(facts, "steps")) {
-    if (step.is_object()) page += step_text(step.get_object(), bold);
+    if (step.is_object()) page += step_text(step.get_object(), over, bold);
   }
   return page;
 }

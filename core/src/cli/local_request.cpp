@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/no_node.hpp"
 #include "gearbox/link/keys.hpp"
 #include "gearbox/link/upload.hpp"
 #include "gearbox/net/frame_stream.hpp"
@@ -23,6 +24,8 @@ using wire::FrameType;
 
 namespace {
 
+constexpr std::size_t kShownIdChars = 12;  // as the lists of requests show them
+
 /// One conversation with the node. Lives as long as its coroutine.
 struct Conversation {
   std::shared_ptr<FrameStream> stream;
@@ -32,6 +35,9 @@ struct Conversation {
   Instant deadline;
   OnPart on_part;
   PartReader parts{};
+  milliseconds within{};  // all that was granted
+  bool told = false;      // an error came from the node itself
+  bool announced = false, accepted = false;
 
   milliseconds left() const {
     return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
@@ -54,6 +60,13 @@ asio::awaitable<Outcome<wire::Frame>> next_frame(std::shared_ptr<Conversation> t
     if (type == FrameType::error) {
       Outcome<wire::ErrorMessage> message = wire::parse<wire::ErrorMessage>(frame.value().json);
       if (!message) co_return message.error();
+      talk->told = true;
+      if (talk->accepted) {
+        // A final word is acknowledged, so that the node need not keep it. That it does is the worst that can come.
+        const wire::FrameHeader received = talk->header(FrameType::result_ack);
+        [[maybe_unused]] const Outcome<void> sent =
+            co_await FrameStream::write_frame(talk->stream, received, std::string(), ByteView(), talk->left());
+      }
       co_return wire::to_error(message.value());
     }
     if (type != FrameType::ping) co_return frame;
@@ -84,9 +97,10 @@ asio::awaitable<Outcome<void>> log_in(std::shared_ptr<Conversation> talk) {
 /// Announces, waits for the node's offset, sends what it has not got.
 asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
   std::string json = wire::to_json(talk->submit);
-  const wire::FrameHeader announced = talk->header(FrameType::submit);
+  const wire::FrameHeader header = talk->header(FrameType::submit);
+  talk->announced = true;
   Outcome<void> sent =
-      co_await FrameStream::write_frame(talk->stream, announced, std::move(json), ByteView(), talk->left());
+      co_await FrameStream::write_frame(talk->stream, header, std::move(json), ByteView(), talk->left());
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> at = co_await next_frame(talk);
   if (!at) co_return at.error();
@@ -96,10 +110,10 @@ asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
   if (!sought) co_return sought.error();
   while (!talk->sender.finished()) {
     const link::UploadSender::Chunk chunk = talk->sender.next();
-    wire::FrameHeader header = talk->header(FrameType::upload_data);
-    header.offset = chunk.offset;
+    wire::FrameHeader data = talk->header(FrameType::upload_data);
+    data.offset = chunk.offset;
     Outcome<void> written =
-        co_await FrameStream::write_frame(talk->stream, header, std::string(), chunk.bytes, talk->left());
+        co_await FrameStream::write_frame(talk->stream, data, std::string(), chunk.bytes, talk->left());
     if (!written) co_return written.error();
   }
   co_return done();
@@ -126,6 +140,7 @@ asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk
     if (!frame) co_return frame.error();
     const wire::FrameHeader& header = frame.value().header;
     if (header.request != talk->request) continue;
+    if (header.type == FrameType::accepted) talk->accepted = true;
     if (header.type == FrameType::result_part) {
       Outcome<void> taken = co_await receive_part(talk, std::move(frame).value());
       if (!taken) co_return taken.error();
@@ -156,15 +171,38 @@ asio::awaitable<Outcome<LocalAnswer>> receive(std::shared_ptr<Conversation> talk
   }
 }
 
+/// What the conversation's end means for the request. What the node said itself is passed on as it is.
+Error explained(const Conversation& talk, Error error) {
+  if (talk.told) return error;
+  const std::string id = "request " + to_text(talk.request).substr(0, kShownIdChars);
+  if (error.code == Errc::timeout) {
+    std::string text = "no answer in " + std::to_string(talk.within.count()) + " ms";
+    text += talk.announced ? "; " + id + " has no more time than that, so the node ends it as well"
+                           : "; the node has not got the request";
+    return Error{Errc::timeout, std::move(text)};
+  }
+  if (error.code != Errc::closed && error.code != Errc::io_error) return error;
+  std::string text = "the node ended (" + error.detail + "); ";
+  if (talk.accepted && talk.submit.stream) {
+    text += "nobody takes the parts of " + id + " any more: send it again";
+  } else if (talk.accepted) {
+    text += "unless journal.level is none, its next process goes on with " + id + ": see `broker results list`";
+  } else {
+    text += "it had not acknowledged " + id + ": send it again";
+  }
+  return Error{Errc::closed, std::move(text)};
+}
+
 asio::awaitable<void> converse(std::shared_ptr<Conversation> talk, std::shared_ptr<Outcome<LocalAnswer>> into) {
   Outcome<void> logged_in = co_await log_in(talk);
   Outcome<void> uploaded = logged_in;
   if (logged_in) uploaded = co_await upload(talk);
   if (uploaded) {
     Outcome<LocalAnswer> answer = co_await receive(talk);
+    if (!answer) answer = explained(*talk, answer.error());
     *into = std::move(answer);
   } else {
-    *into = uploaded.error();
+    *into = explained(*talk, uploaded.error());
   }
   talk->stream->close();
 }
@@ -175,7 +213,7 @@ Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket,
                                        std::vector<LocalInput> inputs, milliseconds within, OnPart on_part) {
   asio::io_context io(1);
   Outcome<std::shared_ptr<FrameStream>> stream = serving::dial_control(io.get_executor(), node_socket);
-  if (!stream) return Error{Errc::unreachable, "no node runs here (" + stream.error().detail + ")"};
+  if (!stream) return from_node(stream.error());
   wire::Submit submit;
   submit.task = work.task;
   submit.steps = work.own.steps;
@@ -199,9 +237,12 @@ Outcome<LocalAnswer> run_local_request(const std::filesystem::path& node_socket,
   auto talk = std::make_shared<Conversation>(Conversation{std::move(stream).value(), std::move(submit),
                                                           std::move(sender), link::random_request_id(),
                                                           after(Clock::now(), within), std::move(on_part)});
-  auto result = std::make_shared<Outcome<LocalAnswer>>(Error{Errc::timeout, "no answer in time"});
+  talk->within = within;
+  auto result = std::make_shared<Outcome<LocalAnswer>>(Error{Errc::timeout, {}});
   asio::co_spawn(io, converse(talk, result), asio::detached);
   io.run_for(within + milliseconds(1000));
+  const bool cut_off = !*result && result->error().code == Errc::timeout && result->error().detail.empty();
+  if (cut_off) return explained(*talk, result->error());
   return std::move(*result);
 }
 

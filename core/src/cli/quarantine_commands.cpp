@@ -10,6 +10,7 @@
 
 #include "cli/accounts_commands.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/no_node.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
 #include "serving/control_client.hpp"
@@ -27,7 +28,7 @@ Outcome<json::object> ask(const CliContext& context, json::object request) {
   BOOST_OUTCOME_TRY(const config::StateDir state, open_state(context));
   request["command"] = "quarantine";
   auto answer = serving::ask_control_now(state.node_socket(), json::serialize(request), kWait);
-  if (!answer) return Error{answer.error().code, "the node: " + answer.error().detail};
+  if (!answer) return from_node(answer.error());
   return parse_object(answer.value());
 }
 

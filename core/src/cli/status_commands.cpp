@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <optional>
 
+#include "cli/gpu_page.hpp"
 #include "cli/json_facts.hpp"
+#include "cli/no_node.hpp"
 #include "cli/table.hpp"
 #include "gearbox/base/text.hpp"
 #include "serving/control_client.hpp"
@@ -80,6 +82,8 @@ void print_node(const json::object& node) {
                 std::to_string(number_in(model, "ready")), state, text_in(model, "reason")});
   }
   if (!models.empty()) print("\n" + models.text(colour_wanted()));
+  const std::string gpus = gpu_page(node, colour_wanted());
+  if (!gpus.empty()) print("\n" + gpus);
 }
 
 /// What is acknowledged and not delivered, and what is wrong with keeping it.
@@ -89,7 +93,8 @@ void print_journal(const json::object& node) {
   const json::object& journal = found->get_object();
   const std::string level = text_in(journal, "level");
   if (level == "none") return print("\njournal: none, acknowledged does not mean durable\n");
-  print("\njournal: " + level + ", " + std::to_string(number_in(journal, "requests")) + " requests, " +
+  const std::uint64_t requests = number_in(journal, "requests");
+  print("\njournal: " + level + ", " + std::to_string(requests) + (requests == 1 ? " request, " : " requests, ") +
         bytes_text(number_in(journal, "bytes")) + "\n");
   const std::string error = text_in(journal, "last_error");
   if (!error.empty()) print("  cannot write: " + escaped(error, 200) + "\n");
@@ -124,7 +129,7 @@ void run_shm(CliContext& context) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
   const Outcome<json::object> node = ask_status(state.value().node_socket());
-  if (!node) return fail(context, Error{node.error().code, "the node does not answer: " + node.error().detail});
+  if (!node) return fail(context, from_node(node.error()));
   const json::object& memory = object_in(node.value(), "memory");
   if (context.json) return print_json(memory);
   Table table({"arena", ">size", ">used", ">share"});

@@ -36,6 +36,7 @@ class EdgeCheck {
         unknown_steps_.push_back(step.config->name);
         continue;
       }
+      if (step.config->name.empty()) continue;  // its name is at fault, which was told
       for (const model::TensorDecl& output : step.record->outputs) {
         const bool scattered = !step.config->for_each.empty();
         Given given{output, scattered && output.list};

@@ -82,7 +82,7 @@ struct WorkerConfig {                    // [[worker]]
   std::string version;                   // empty: each version found
   std::string env;                       // [env.NAME]
   std::uint32_t count = 1;               // 0 to 64
-  std::string devices;                   // "", "cpu", "cuda:0"
+  std::string devices;                   // "", "cpu", "cuda:0", "cuda" (the node chooses)
   std::uint64_t memory_limit_bytes = 0;  // what each may use for itself; 0: no limit
 };
 

@@ -17,7 +17,19 @@ using wire::StepSpec;
 
 constexpr double kRounding = 1e-9;  // shares such as 0.1 are no binary fractions
 
-TensorSource source_of(const GraphPlace& place, const std::string& text, const GraphFault& fault) {
+/// Can a step be called that, as far as sources go?
+bool is_step_name(const std::string& name) {
+  return is_name(name) && name.find('.') == std::string::npos && name != "request";
+}
+
+TensorSource source_of(const GraphPlace& place, const std::string& text, const steps::StepList& list,
+                       const GraphFault& fault) {
+  // A step that must be called otherwise is told once, at its name.
+  const auto misnamed = [&](const StepSpec& step) {
+    return !step.name.empty() && step.name != "request" && !is_step_name(step.name) &&
+           text.starts_with(step.name + ".");
+  };
+  if (std::any_of(list.steps.begin(), list.steps.end(), misnamed)) return {};
   const std::size_t dot = std::min(text.find('.'), text.size());
   const std::string step = text.substr(0, dot);
   const std::string tensor = dot == text.size() ? std::string() : text.substr(dot + 1);
@@ -39,7 +51,8 @@ bool check_given_name(std::size_t index, const char* what, const std::string& na
   return false;
 }
 
-StepConfig step_from(const StepSpec& spec, std::size_t index, const GraphFault& fault) {
+StepConfig step_from(const steps::StepList& list, std::size_t index, const GraphFault& fault) {
+  const StepSpec& spec = list.steps[index];
   StepConfig step;
   if (check_given_name(index, "name", spec.name, fault)) {
     if (spec.name == "request") {
@@ -48,7 +61,7 @@ StepConfig step_from(const StepSpec& spec, std::size_t index, const GraphFault& 
     if (spec.name.find('.') != std::string::npos) {
       fault({index, "name"}, "a step's name has no dot (sources are STEP.TENSOR)");
     }
-    step.name = spec.name;
+    if (is_step_name(spec.name)) step.name = spec.name;
   }
   if (check_given_name(index, "model", spec.model, fault)) step.model = spec.model;
   if (!spec.version.empty()) step.version = spec.version;
@@ -64,7 +77,7 @@ StepConfig step_from(const StepSpec& spec, std::size_t index, const GraphFault& 
   }
   if (spec.inputs.empty()) fault({index, "inputs"}, kMissing);
   for (const auto& [input, source] : spec.inputs) {
-    step.inputs.emplace(input, source_of({index, "inputs." + input}, source, fault));
+    step.inputs.emplace(input, source_of({index, "inputs." + input}, source, list, fault));
   }
   return step;
 }
@@ -207,13 +220,13 @@ void make_graph(const steps::StepList& list, const Config& config, TaskConfig& t
   std::vector<StepConfig> steps;
   std::set<std::string> names;
   for (std::size_t i = 0; i < list.steps.size(); ++i) {
-    steps.push_back(step_from(list.steps[i], i, counted));
+    steps.push_back(step_from(list, i, counted));
     const std::string& name = steps.back().name;
     if (!name.empty() && !names.insert(name).second) counted({i, "name"}, "'" + name + "' is there twice");
   }
   if (list.result.empty()) counted({}, kMissing);
   for (const auto& [name, source] : list.result) {
-    const TensorSource read = source_of({{}, name}, source, counted);
+    const TensorSource read = source_of({{}, name}, source, list, counted);
     if (!read.tensor.empty()) task.result.emplace(name, read);
   }
   std::vector<GraphStep> known;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "config/graph.hpp"
 #include "config/reading.hpp"
@@ -47,6 +49,25 @@ class FileFaults {
 
 }  // namespace
 
+namespace {
+/// As with a step that nothing uses: a device would upload for nothing, and more likely a source is spelt wrong.
+void check_inputs_used(const toml::Table& root, const TaskConfig& task) {
+  const auto takes = [](const auto& sources, const std::string& input) {
+    return std::any_of(sources.begin(), sources.end(), [&](const auto& entry) {
+      return entry.second.step == "request" && entry.second.tensor == input;
+    });
+  };
+  const std::vector<toml::Table> tables = root.tables("input", wire::kMaxInputs);
+  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+    const std::string& input = task.inputs[i].name;
+    const bool used =
+        takes(task.result, input) || std::any_of(task.steps.begin(), task.steps.end(),
+                                                 [&](const StepConfig& step) { return takes(step.inputs, input); });
+    if (!used && !input.empty()) tables[i].fault("name", "input '" + input + "' feeds no step and is no result");
+  }
+}
+}  // namespace
+
 void read_task(const toml::Document& document, std::string_view stem, Config& config) {
   const toml::Table root = document.root();
   TaskConfig task;
@@ -60,7 +81,15 @@ void read_task(const toml::Document& document, std::string_view stem, Config& co
   task.inputs = model::read_tensor_decls(root, "input", model::DeclKind::task_input);
   if (!root.has("step")) root.fault({}, "[[step]] is missing");
   const steps::StepList list = steps::read_steps(root);
-  if (!list.steps.empty()) make_graph(list, config, task, FileFaults(root));
+  if (!list.steps.empty()) {
+    bool sound = true;
+    const FileFaults faults(root);
+    make_graph(list, config, task, [&](const GraphPlace& place, std::string_view what) {
+      sound = false;
+      faults(place, what);
+    });
+    if (sound) check_inputs_used(root, task);
+  }
   document.report_unknown_keys();
   config.tasks.emplace(std::string(stem), std::move(task));
 }

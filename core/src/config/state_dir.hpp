@@ -26,6 +26,7 @@ struct StateDir {
   std::filesystem::path log_file(std::string_view role) const;        // log/ROLE.log
   std::filesystem::path logs() const { return root / "log"; }
   std::filesystem::path central_db() const { return root / "central.db"; }
+  std::filesystem::path quarantine() const { return root / "quarantine.json"; }  // requests that are not run again
   std::filesystem::path journal() const { return root / "journal"; }        // what was acknowledged: its own folder
   std::filesystem::path store() const { return root / "store"; }            // results: index.db and files
   std::filesystem::path plugin_copies() const { return root / "plugins"; }  // private copies, named by checksum

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "gearbox/base/text.hpp"
+#include "gpu/devices.hpp"
 
 namespace gearbox::config {
 
@@ -88,18 +89,10 @@ bool is_wildcard(std::string_view url) {
 
 std::string read_devices(const toml::Table& table, std::string_view key) {
   const std::string devices = table.text(key, "", 128);
-  std::string_view rest = devices;
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view one = rest.substr(0, comma);
-    const std::string_view number = one.substr(0, 5) == "cuda:" ? one.substr(5) : std::string_view();
-    const bool numbered = !number.empty() && number.size() <= 3 &&
-                          std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if ((one != "cpu" && one != "cuda" && !numbered) || comma + 1 == rest.size()) {
-      table.fault(key, "'" + devices + "' is no list of devices (\"cpu\", \"cuda:0\", \"cuda:0,cuda:1\")");
-      break;
-    }
-    rest = comma == rest.size() ? std::string_view() : rest.substr(comma + 1);
+  if (!gpu::read_devices(devices)) {
+    table.fault(key, "'" + devices +
+                         "' is no list of devices (\"cpu\"; \"cuda\", a GPU that the node chooses; \"cuda:0\"; "
+                         "\"cuda:0,cuda:1\", each once)");
   }
   return devices;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "gearbox/base/text.hpp"
 
@@ -65,16 +66,18 @@ std::optional<Comparison> read_comparison(std::string_view text) {
   return is_name(version) ? std::optional(Comparison{*op, version}) : std::nullopt;
 }
 
+/// With what a version has to begin that is like "~1.2.3".
+std::string_view two_parts(std::string_view bound) {
+  const std::size_t first = bound.find('.');
+  return bound.substr(0, first == std::string_view::npos ? first : bound.find('.', first + 1));
+}
+
 bool holds(const Comparison& comparison, std::string_view version) {
   const auto& [op, bound] = comparison;
   std::string_view rest;
   if (op == "*") return begins_with(version, bound, rest);
   const auto order = compare_versions(version, bound);
-  if (op == "~") {
-    const std::size_t first = bound.find('.');
-    const std::size_t second = first == std::string_view::npos ? first : bound.find('.', first + 1);
-    return order >= 0 && begins_with(version, bound.substr(0, second), rest);
-  }
+  if (op == "~") return order >= 0 && begins_with(version, two_parts(bound), rest);
   if (op == ">=") return order >= 0;
   if (op == ">") return order > 0;
   if (op == "<=") return order <= 0;
@@ -91,6 +94,60 @@ bool all_pieces(std::string_view asked, Each each) {
     if (comma == asked.size()) return true;
     asked.remove_prefix(comma + 1);
   }
+}
+
+/// The versions between two bounds, as far as the comparisons of a range narrow them.
+struct Bounds {
+  struct End {
+    std::string_view version;
+    bool strict = false;  // the version itself is outside
+  };
+  std::optional<End> lower, upper;
+  std::vector<std::string_view> prefixes;  // with which a version has to begin
+
+  void add(const Comparison& comparison) {
+    const auto& [op, bound] = comparison;
+    if (op == "*" && !bound.empty()) prefixes.push_back(bound);
+    if (op == "~") prefixes.push_back(two_parts(bound));
+    if (op == ">" || op == ">=" || op == "=" || op == "~") {
+      const auto order = lower ? compare_versions(bound, lower->version) : std::strong_ordering::greater;
+      if (order > 0 || (order == 0 && op == ">")) lower = End{bound, op == ">"};
+    }
+    if (op == "<" || op == "<=" || op == "=") {
+      const auto order = upper ? compare_versions(bound, upper->version) : std::strong_ordering::less;
+      if (order < 0 || (order == 0 && op == "<")) upper = End{bound, op == "<"};
+    }
+  }
+
+  bool are_apart() const {
+    std::string_view rest;
+    if (lower && upper) {
+      const auto order = compare_versions(lower->version, upper->version);
+      if (order > 0 || (order == 0 && (lower->strict || upper->strict))) return true;
+    }
+    for (const std::string_view prefix : prefixes) {
+      const auto beside = [&](const std::optional<End>& end) {  // no version that begins so is next to that end
+        return end && !begins_with(end->version, prefix, rest) && !begins_with(prefix, end->version, rest);
+      };
+      if (beside(lower) && compare_versions(prefix, lower->version) < 0) return true;
+      if (upper && upper->strict && begins_with(prefix, upper->version, rest)) return true;  // "<1" has no 1.rc1 either
+      if (beside(upper) && compare_versions(prefix, upper->version) > 0) return true;
+      for (const std::string_view other : prefixes) {
+        if (!begins_with(other, prefix, rest) && !begins_with(prefix, other, rest)) return true;
+      }
+    }
+    return false;
+  }
+};
+
+/// Is there no version that all comparisons of `asked` hold for? False where that is not plain to see.
+bool is_empty_in_itself(std::string_view asked) {
+  Bounds bounds;
+  all_pieces(asked, [&](std::string_view piece) {
+    if (const auto comparison = read_comparison(piece)) bounds.add(*comparison);
+    return true;
+  });
+  return bounds.are_apart();
 }
 
 }  // namespace
@@ -141,7 +198,9 @@ std::string asked_fault(std::string_view asked) {
       return fault.empty();
     });
   }
-  return fault.empty() ? fault : fault + std::string(kValid);
+  if (!fault.empty()) return fault + std::string(kValid);
+  if (is_empty_in_itself(asked)) return "'" + std::string(asked) + "' is an empty range: no version can be in it";
+  return {};
 }
 
 bool admits(std::string_view asked, std::string_view version) {

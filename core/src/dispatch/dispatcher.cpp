@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dispatch/no_worker.hpp"
 #include "dispatch/noting.hpp"
 
 namespace gearbox::dispatch {
@@ -51,8 +52,8 @@ Outcome<Dispatcher::JobId> Dispatcher::submit(Job job, Done done) {
     return Error{Errc::overloaded, std::to_string(queues_.at(key).size()) + " calls wait for model " + job.model};
   }
   if (pool_.service(*job.record) == Service::none) {
-    return Error{Errc::model_unavailable,
-                 "no worker runs model " + job.record->name + " version " + job.record->version};
+    return Error{Errc::model_unavailable, "no worker runs model " + job.record->name + " version " +
+                                              job.record->version + why_no_worker(pool_, *job.record)};
   }
   const JobId id = next_id_++;
   Waiting waiting{.job = std::move(job), .done = std::move(done), .since = now, .ends = {}};
@@ -170,8 +171,9 @@ void Dispatcher::resolve_again(FairQueue& queue) {
     if (now.service != Service::none && key_of(*now.record) == key_of(*job.record)) continue;
     queue.remove(id);
     if (now.service == Service::none) {
-      failed.emplace_back(id, Error{Errc::model_unavailable, "model " + job.record->name + " version " +
-                                                                 job.record->version + " has no worker left"});
+      failed.emplace_back(
+          id, Error{Errc::model_unavailable, "model " + job.record->name + " version " + job.record->version +
+                                                 " has no worker left" + why_no_worker(pool_, *job.record)});
     } else if (Outcome<void> fits = fit(*now.record, job.call); !fits) {
       failed.emplace_back(id, fits.error());
     } else {

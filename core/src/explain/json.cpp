@@ -85,6 +85,7 @@ json::object pick_json(const Pick& pick, Instant arrived) {
 json::object call_json(const Call& call, const Step& step, std::string_view kept, Instant arrived, Instant now) {
   const bool over = call.ended != Instant{};
   const bool handed_over = !call.picks.empty() && call.picks.back().chosen && call.picks.back().error == Errc{};
+  // Of an open call, in a request that is over, that is what it was when the request ended.
   std::string_view state = handed_over ? "running" : "waiting";
   if (over) state = call.error == Errc{} ? "done" : "failed";
   json::object out{{"kept", kept}, {"state", state}};
@@ -92,10 +93,14 @@ json::object call_json(const Call& call, const Step& step, std::string_view kept
   if (call.error != Errc{}) out["error"] = name_of(call.error);
   out["version"] = call.version.empty() ? step.version : call.version;
   out["queue_us"] = call.waited_at_node(now).count();
-  out["worker_queue_us"] = call.waited_in_worker().count();
-  out["run_us"] = std::chrono::duration_cast<microseconds>(call.run).count();
+  if (!over && handed_over) {
+    out["there_us"] = call.been_there(now).count();  // how much of it was waiting, only its answer would have told
+  } else {
+    out["worker_queue_us"] = call.waited_in_worker().count();
+    out["run_us"] = std::chrono::duration_cast<microseconds>(call.run).count();
+    out["batch"] = call.batch;
+  }
   out["attempts"] = call.attempts;
-  out["batch"] = call.batch;
   if (call.parts > 0) {
     out["parts"] = call.parts;
     out["first_part_us"] = elapsed(call.submitted, call.first_part).count();
@@ -124,6 +129,9 @@ json::object step_json(const Step& step, const Trace& trace, std::size_t most, I
   out["longest_queue_us"] = step.longest_queue.count();
   out["longest_run_us"] = step.longest_run.count();
   out["sum_run_us"] = step.sum_run.count();
+  if (step.open_since != Instant{}) {
+    out["longest_open_us"] = elapsed(step.open_since, trace.over ? trace.ready : now).count();
+  }
   json::array calls;
   const auto show = [&](const std::vector<Call>& kept, std::string_view as) {
     for (const Call& call : kept) {

@@ -91,6 +91,11 @@ microseconds Call::waited_in_worker() const {
   return std::max(elapsed(picks.back().at, ended) - ran, microseconds{0});
 }
 
+microseconds Call::been_there(Instant now) const {
+  const bool with_worker = ended == Instant{} && !picks.empty() && picks.back().chosen && picks.back().error == Errc{};
+  return with_worker ? std::max(elapsed(picks.back().at, now), microseconds{0}) : microseconds{0};
+}
+
 std::size_t Call::bytes() const {
   std::size_t sum = sizeof(Call) + picks.capacity() * sizeof(Pick) + version.capacity();
   for (const Pick& pick : picks) sum += pick.seen.capacity() * sizeof(Seen) + pick.reason.capacity();
@@ -130,6 +135,10 @@ void Step::add(Call call, std::size_t& kept_bytes) {
 
 void Step::add_open(Call call, std::size_t& kept_bytes) {
   ++open;
+  const Pick* const last = call.picks.empty() ? nullptr : &call.picks.back();
+  if (last != nullptr && last->chosen && last->error == Errc{} && (open_since == Instant{} || last->at < open_since)) {
+    open_since = last->at;
+  }
   if (still_open.size() >= kOpenCalls || kept_bytes + call.bytes() > kTraceBytes) return;
   kept_bytes += call.bytes();
   still_open.push_back(std::move(call));

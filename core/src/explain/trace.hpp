@@ -104,6 +104,8 @@ struct Call {
   /// In the queue of the node, until the last pick; in the worker's ring after that.
   microseconds waited_at_node(Instant now) const;
   microseconds waited_in_worker() const;
+  /// Of a call that a worker has and has not answered: for how long. Zero of any other.
+  microseconds been_there(Instant now) const;
   std::size_t bytes() const;
 };
 
@@ -127,6 +129,7 @@ struct Step {
   bool scattered = false;      // a for_each
   std::uint32_t calls = 0, answered = 0, failed = 0, retried = 0;
   std::uint32_t open = 0;  // waited or ran when the request ended
+  Instant open_since{};    // the earliest of those that a worker had: when it got it; {}: none
   microseconds longest_queue{0}, longest_run{0}, sum_run{0};
   std::vector<Call> first, slowest, still_open;
 

@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::size_t kTogether = 64;       // orders in one commit, at most: the first of them must not wait long
 constexpr milliseconds kTellEvery{10'000};  // between two log lines about one trouble
+constexpr milliseconds kAgainAfter{1'000};  // what the disk did not take and nobody waits for
+constexpr milliseconds kNoteEvery{60'000};  // of the running time
 
 std::uint64_t total(const std::vector<ByteView>& views) {
   std::uint64_t bytes = 0;
@@ -73,7 +75,7 @@ Outcome<void> make_private_folder(const std::filesystem::path& folder) {
   return done();
 }
 
-/// Rows and slots together: what people may want to look at.
+/// Rows and payloads together: what people may want to look at.
 Outcome<std::filesystem::path> set_aside(const std::filesystem::path& folder) {
   for (int n = 1;; ++n) {
     const std::filesystem::path aside = folder.string() + ".damaged-" + std::to_string(n);
@@ -89,8 +91,8 @@ Outcome<std::filesystem::path> set_aside(const std::filesystem::path& folder) {
 
 struct Journal::State {
   Setup setup;
-  Rows rows;    // of the thread, once it runs
-  Slots slots;  // likewise
+  Rows rows;              // of the thread, once it runs
+  PayloadFiles payloads;  // likewise
   std::vector<Kept> kept;
 
   mutable std::mutex mutex;  // guards what follows
@@ -99,10 +101,15 @@ struct Journal::State {
   bool stopping = false;
   Counters counters;
 
+  // Of the thread.
+  std::vector<Order> again;  // to be forgotten, still: the disk was full
+  std::int64_t ran_before_ms = 0;
+  Instant opened_at{}, noted_at{};
+
   Instant told_at{};
   std::thread thread;
 
-  explicit State(Setup wanted) : setup(std::move(wanted)), slots(setup.folder) {}
+  explicit State(Setup wanted) : setup(std::move(wanted)), payloads(setup.folder) {}
 
   std::filesystem::path file() const { return setup.folder / "journal.db"; }
 
@@ -115,9 +122,11 @@ struct Journal::State {
       spdlog::warn("event=journal_failed reason=\"{}\"", escaped(describe(counted.error())));
     }
     BOOST_OUTCOME_TRY(kept, rows.all());
-    BOOST_OUTCOME_TRY(const std::set<Slot> used, rows.slots());
-    slots = Slots(setup.folder);
-    BOOST_OUTCOME_TRY(slots.open(used));
+    BOOST_OUTCOME_TRY(ran_before_ms, rows.running_ms());
+    opened_at = noted_at = Clock::now();
+    BOOST_OUTCOME_TRY(const std::set<PayloadFile> used, rows.payloads());
+    payloads = PayloadFiles(setup.folder);
+    BOOST_OUTCOME_TRY(payloads.open(used));
     return done();
   }
 
@@ -135,9 +144,7 @@ struct Journal::State {
     }
     if (!opened) return opened;
     counters.requests = kept.size();
-    for (const Kept& one : kept) {
-      counters.bytes += one.input_bytes + one.result_bytes + count_of_row(one.head.size() + one.result.size());
-    }
+    for (const Kept& one : kept) counters.bytes += one.counted;
     return done();
   }
 
@@ -152,10 +159,15 @@ struct Journal::State {
   void work() {
     std::unique_lock lock(mutex);
     for (;;) {
-      wake.wait(lock, [&] { return stopping || !queue.empty(); });
-      if (queue.empty()) return;
+      const auto work_is_there = [&] { return stopping || !queue.empty(); };
+      if (again.empty()) {
+        wake.wait(lock, work_is_there);
+      } else {
+        wake.wait_for(lock, kAgainAfter, work_is_there);
+      }
+      if (queue.empty() && stopping) break;
       const std::size_t most = setup.level == Level::always ? 1 : kTogether;
-      std::vector<Order> orders;
+      std::vector<Order> orders = std::exchange(again, {});  // before the rest: they make room
       while (!queue.empty() && orders.size() < most) {
         orders.push_back(std::move(queue.front()));
         queue.pop_front();
@@ -163,21 +175,31 @@ struct Journal::State {
       std::uint64_t held = counters.bytes;
       lock.unlock();
       for (Order& order : orders) place(order, held);
-      const Outcome<std::vector<Slot>> freed = write(orders);
+      const Outcome<std::vector<PayloadFile>> freed = write(orders);
       if (freed) {
-        for (const Slot slot : freed.value()) slots.let_go(slot);
+        for (const PayloadFile payload : freed.value()) payloads.let_go(payload);
       }
       for (const Order& order : orders) {
-        if ((!freed || !order.changed) && order.placed.slot != 0) slots.let_go(order.placed.slot);
+        if ((!freed || !order.changed) && order.placed.payload != 0) payloads.let_go(order.placed.payload);
       }
       lock.lock();
       count(orders, freed);
       lock.unlock();
       for (Order& order : orders) tell(order, freed);
+      if (!freed) {
+        for (Order& order : orders) {
+          if (std::holds_alternative<Forget>(order.what)) again.push_back(std::move(order));
+        }
+      }
       orders.clear();
       lock.lock();
     }
+    lock.unlock();
+    // What is not noted makes answers wait a little longer, no more.
+    [[maybe_unused]] const Outcome<void> noted = rows.note_running(running_ms(Clock::now()));
   }
+
+  std::int64_t running_ms(Instant now) const { return ran_before_ms + elapsed(opened_at, now).count() / 1000; }
 
   /// The payload to where it will lie, large ones durably. `held`: bytes that the journal holds, with this batch's.
   void place(Order& order, std::uint64_t& held) {
@@ -203,18 +225,18 @@ struct Journal::State {
     if (placed.bytes <= kRowBytes) {
       placed.in_row.reserve(placed.bytes);
       for (const ByteView part : *parts) placed.in_row.insert(placed.in_row.end(), part.begin(), part.end());
-    } else if (Outcome<Slot> slot = slots.write(*parts)) {
-      placed.slot = slot.value();
+    } else if (Outcome<PayloadFile> payload = payloads.write(*parts)) {
+      placed.payload = payload.value();
     } else {
-      order.failure = slot.error();
+      order.failure = payload.error();
       return;
     }
     held += placed.bytes + order.head_bytes;
   }
 
-  /// All of them in one transaction; the slots that nothing names any more. Errors: none of them is durable.
-  Outcome<std::vector<Slot>> write(std::vector<Order>& orders) {
-    std::vector<Slot> freed;
+  /// All of them in one transaction; the payloads that nothing names any more. Errors: none of them is durable.
+  Outcome<std::vector<PayloadFile>> write(std::vector<Order>& orders) {
+    std::vector<PayloadFile> freed;
     const bool nothing = std::all_of(orders.begin(), orders.end(), [](const Order& order) {
       return order.failure.has_value() || std::holds_alternative<Fetch>(order.what);
     });
@@ -226,6 +248,11 @@ struct Journal::State {
       written = write(order, freed);
       if (!written) break;
     }
+    const Instant now = Clock::now();
+    if (written && now - noted_at > kNoteEvery) {
+      written = rows.note_running(running_ms(now));
+      noted_at = now;
+    }
     if (written) written = rows.commit();
     if (written) return freed;
     rows.rollback();
@@ -233,12 +260,13 @@ struct Journal::State {
     return written.error();
   }
 
-  Outcome<void> write(Order& order, std::vector<Slot>& freed) {
+  Outcome<void> write(Order& order, std::vector<PayloadFile>& freed) {
     if (const auto* accept = std::get_if<Accept>(&order.what)) {
       BOOST_OUTCOME_TRY(order.changed, rows.accept(accept->request.key, accept->request.head, order.placed));
     } else if (const auto* settle = std::get_if<Settle>(&order.what)) {
       const Settled& result = settle->result;
-      BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.settle(result.key, result.ok, result.head, order.placed));
+      BOOST_OUTCOME_TRY(const Rows::Gone gone,
+                        rows.settle(result.key, result.ok, result.head, order.placed, running_ms(Clock::now())));
       note(order, gone, freed);
     } else if (const auto* forget = std::get_if<Forget>(&order.what)) {
       BOOST_OUTCOME_TRY(const Rows::Gone gone, rows.forget(forget->key));
@@ -247,13 +275,13 @@ struct Journal::State {
     return done();
   }
 
-  static void note(Order& order, const Rows::Gone& gone, std::vector<Slot>& freed) {
+  static void note(Order& order, const Rows::Gone& gone, std::vector<PayloadFile>& freed) {
     order.changed = gone.changed;
     order.gone = gone.bytes;
-    freed.insert(freed.end(), gone.slots.begin(), gone.slots.end());
+    freed.insert(freed.end(), gone.payloads.begin(), gone.payloads.end());
   }
 
-  void count(const std::vector<Order>& orders, const Outcome<std::vector<Slot>>& freed) {
+  void count(const std::vector<Order>& orders, const Outcome<std::vector<PayloadFile>>& freed) {
     std::optional<Error> trouble;
     if (!freed) trouble = freed.error();
     bool committed = false;
@@ -295,7 +323,7 @@ struct Journal::State {
     spdlog::warn("event=journal_failed reason=\"{}\"", escaped(counters.last_error));
   }
 
-  void tell(Order& order, const Outcome<std::vector<Slot>>& freed) {
+  void tell(Order& order, const Outcome<std::vector<PayloadFile>>& freed) {
     std::optional<Error> error = order.failure;
     if (!error && !freed) error = freed.error();
     if (auto* accept = std::get_if<Accept>(&order.what)) {
@@ -312,8 +340,8 @@ struct Journal::State {
     Placed& placed = row.second;
     Found found;
     found.kept = std::move(row.first);
-    if (placed.slot != 0) {
-      BOOST_OUTCOME_TRY(found.bytes, slots.read(placed.slot, placed.bytes));
+    if (placed.payload != 0) {
+      BOOST_OUTCOME_TRY(found.bytes, payloads.read(placed.payload, placed.bytes));
     } else {
       found.bytes = std::move(placed.in_row);
     }

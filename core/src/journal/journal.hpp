@@ -2,7 +2,7 @@
 // or fails once, each request that this one accepted, and gives each result that its device has not acknowledged.
 //
 // SQLite in WAL mode with synchronous=FULL; inputs and results up to kRowBytes lie in the row (one sync), larger ones
-// in a slot file that is synced before the row is committed. A request's first result stands: a later one of another
+// in a payload file that is synced before the row is committed. A request's first result stands: a later one of another
 // attempt is told so and dropped. One thread of its own does all disk work; what is queued meanwhile is committed
 // together (group commit). Bounded in bytes; a full or failing disk is said to whoever wanted to be accepted.
 #pragma once
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gearbox/base/bytes.hpp"
+#include "gearbox/base/clock.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
 
@@ -50,6 +51,8 @@ struct Kept {
   bool ok = false;     // of settled
   std::string result;  // of settled: its head
   std::uint64_t input_bytes = 0, result_bytes = 0;
+  milliseconds age{0};        // of settled: since then, in running time of the processes
+  std::uint64_t counted = 0;  // bytes, as they count for the limit
 };
 
 /// With its bytes: the answer's when it is settled, else those of the inputs.
@@ -74,13 +77,13 @@ class Journal {
     Level level = Level::batch;
     std::uint64_t max_bytes = 1ULL << 30;
   };
-  /// Opens or makes it (mode 0700). A damaged one is set aside as journal.db.damaged-N with its slot files left in
+  /// Opens or makes it (mode 0700). A damaged one is set aside as journal.db.damaged-N with its payload files left in
   /// place, and a new one begins: see Counters::set_aside. Errors: io_error, no_space.
   static Outcome<std::unique_ptr<Journal>> open(Setup setup);
   /// Commits what is queued; each `done` has been called then.
   ~Journal();
 
-  /// What was found at the start, oldest first.
+  /// What was found at the start, oldest first; of those that are settled without head and result, which fetch() gives.
   const std::vector<Kept>& kept() const;
 
   /// `done` is called once, on the journal's thread, when the request is durable or cannot be: no_space (the disk or
@@ -91,7 +94,7 @@ class Journal {
   /// request is as it was. Any thread.
   void settle(Settled result, std::function<void(Outcome<bool>)> done);
   /// Its device has the answer, or its time to come for it is over. A crash before it is durable brings the request
-  /// back: delivery is at least once. Any thread.
+  /// back: delivery is at least once. A disk that does not take it is tried again. Any thread.
   void forget(const RequestKey& key);
   /// After what was asked before. `done` is called once, on the journal's thread. Errors: not_found; corrupt_data: the
   /// bytes are not those that were written; io_error. Any thread.

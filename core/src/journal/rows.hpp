@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "journal/journal.hpp"
-#include "journal/slots.hpp"
+#include "journal/payloads.hpp"
 #include "sqlite/sqlite.hpp"
 
 namespace gearbox::journal {
 
-/// Where a payload lies: in its row, or in a slot.
+/// Where a payload lies: in its row, or in a file.
 struct Placed {
   std::uint64_t bytes = 0;
-  std::string digest;  // XXH3-128, hex
-  Slot slot = 0;       // 0: in the row
+  std::string digest;       // XXH3-128, hex
+  PayloadFile payload = 0;  // 0: in the row
   Bytes in_row;
 };
 
@@ -36,17 +36,21 @@ class Rows {
   /// What a change let go of.
   struct Gone {
     bool changed = false;  // false: nothing was done
-    std::vector<Slot> slots;
+    std::vector<PayloadFile> payloads;
     std::uint64_t bytes = 0;  // as they count
   };
   /// Lets go of the inputs. Nothing is done when it is settled already, or not there.
-  Outcome<Gone> settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result);
+  Outcome<Gone> settle(const RequestKey& key, bool ok, const std::string& head, const Placed& result,
+                       std::int64_t now_ms);
   Outcome<Gone> forget(const RequestKey& key);
 
+  /// How long processes with this journal have run, as far as they noted it.
+  Outcome<std::int64_t> running_ms();
+  Outcome<void> note_running(std::int64_t now_ms);
   /// Notes with each unsettled request that the journal was opened once more.
   Outcome<void> count_opening();
   Outcome<std::vector<Kept>> all();
-  Outcome<std::set<Slot>> slots();
+  Outcome<std::set<PayloadFile>> payloads();
   /// Of a settled one its result, else its inputs. Errors: not_found.
   Outcome<std::pair<Kept, Placed>> find(const RequestKey& key);
 

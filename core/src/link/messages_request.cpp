@@ -84,7 +84,7 @@ void read_spec(ObjectReader& r, StepSpec& step) {
   r.read("name", step.name);
   r.read("model", step.model);
   r.read("version", step.version);
-  r.read("inputs", step.inputs, kMaxTensors);
+  r.read("inputs", step.inputs, kMaxInputs);
   r.read("for_each", step.for_each);
   r.read("deadline_share", step.deadline_share);
   r.read("retry", step.retry);
@@ -121,12 +121,12 @@ std::string to_json(const Submit& m) {
 Outcome<void> from_json(std::string_view text, Submit& into) {
   return link::read_message<Submit>(text, into, [](ObjectReader& r, Submit& m) {
     r.read("task", m.task);
-    r.read_list("inputs", m.inputs, kMaxTensors, read_input);
+    r.read_list("inputs", m.inputs, kMaxInputs, read_input);
     r.read("digest", m.digest);
     r.read("wire_bytes", m.wire_bytes);
     r.read("stream", m.stream);
     r.read_list("steps", m.steps, kMaxOwnSteps, read_spec);
-    r.read("result", m.result, kMaxTensors);
+    r.read("result", m.result, kMaxInputs);
   });
 }
 

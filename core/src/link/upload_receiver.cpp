@@ -87,7 +87,9 @@ Outcome<UploadReceiver> UploadReceiver::announce(wire::Submit submit, std::uint6
     BOOST_OUTCOME_TRY(check_name("task", submit.task));
   }
   if (submit.inputs.empty()) return Error{Errc::bad_input, "no input is announced"};
-  if (submit.inputs.size() > wire::kMaxTensors) return Error{Errc::bad_input, "more than 64 inputs are announced"};
+  if (submit.inputs.size() > wire::kMaxInputs) {
+    return Error{Errc::bad_input, "more than " + std::to_string(wire::kMaxInputs) + " inputs are announced"};
+  }
   std::array<std::byte, kDigestDigits / 2> digest{};
   if (!from_hex(submit.digest, digest)) return Error{Errc::bad_input, "the digest is not 32 hexadecimal digits"};
   std::uint64_t wire_bytes = 0;

@@ -82,7 +82,7 @@ TensorDecl read_one(const toml::Table& table, DeclKind kind) {
 
 std::vector<TensorDecl> read_tensor_decls(const toml::Table& table, std::string_view key, DeclKind kind) {
   std::vector<TensorDecl> decls;
-  for (const toml::Table& one : table.tables(key, wire::kMaxTensors)) {
+  for (const toml::Table& one : table.tables(key, wire::kMaxInputs)) {
     TensorDecl decl = read_one(one, kind);
     const bool twice = !decl.name.empty() && std::any_of(decls.begin(), decls.end(), [&](const TensorDecl& earlier) {
       return earlier.name == decl.name;

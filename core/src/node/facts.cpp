@@ -8,6 +8,9 @@
 #include <map>
 #include <utility>
 
+#include "config/unserved.hpp"
+#include "config/versions.hpp"
+#include "node/gpu_facts.hpp"
 #include "plugin_host/plugins_json.hpp"
 
 namespace gearbox::node {
@@ -23,6 +26,8 @@ struct ModelFacts {
   std::uint32_t workers = 0, ready = 0, running = 0;
   microseconds p95{0};
   std::string state, reason;
+  std::map<std::string, std::pair<std::uint32_t, std::string>>
+      others;  // state → how many that are not ready, and why one
 };
 
 /// One entry for each model and version that has workers here.
@@ -41,6 +46,18 @@ std::map<ModelKey, ModelFacts> models_of(const worker_pool::WorkerPool& pool) {
         model.reason = worker.reason;
       }
     }
+    if (worker.state != "ready" && !worker.reason.empty()) {
+      auto& [count, why] = model.others[worker.state];
+      ++count;
+      why = worker.reason;
+    }
+  }
+  for (auto& [key, model] : models) {
+    // Beside those that serve: how many do not, and why; the failed ones before those that may still come.
+    if (model.state != "ready" || model.others.empty()) continue;
+    const auto failed = model.others.find("failed");
+    const auto& [state, told] = failed != model.others.end() ? *failed : *model.others.begin();
+    model.reason = std::to_string(told.first) + " " + state + ": " + told.second;
   }
   return models;
 }
@@ -116,6 +133,25 @@ json::object status_of(const FactSources& from) {
                                       {"running", facts.running},
                                       {"step_p95_us", facts.p95.count()}});
   }
+  // Those that have no worker at all, and never will, say so in the same list.
+  for (const config::Unserved& unserved : unserved_of(*from.config)) {
+    const bool served = std::any_of(models.begin(), models.end(), [&](const auto& entry) {
+      return entry.first.first == unserved.model && config::admits(unserved.version, entry.first.second);
+    });
+    const bool told = std::any_of(model_list.begin(), model_list.end(), [&](const json::value& other) {
+      return other.as_object().at("reason").as_string() == json::string_view(unserved.reason);
+    });
+    if (served || told) continue;
+    model_list.push_back(json::object{{"name", unserved.model},
+                                      {"version", unserved.version},
+                                      {"workers", 0U},
+                                      {"ready", 0U},
+                                      {"state", "no worker"},
+                                      {"reason", unserved.reason},
+                                      {"queued", 0U},
+                                      {"running", 0U},
+                                      {"step_p95_us", 0}});
+  }
   json::array task_list;
   for (const auto& [name, task] : from.config->tasks) {
     const auto missing = missing_of(from, task);
@@ -127,6 +163,7 @@ json::object status_of(const FactSources& from) {
   json::array worker_list;
   for (const WorkerView& worker : from.pool->workers()) {
     worker_list.push_back(json::object{{"id", static_cast<std::uint32_t>(worker.id)},
+                                       {"slot", worker.place},
                                        {"model", worker.model},
                                        {"version", worker.version},
                                        {"state", worker.state},
@@ -141,7 +178,10 @@ json::object status_of(const FactSources& from) {
                                        {"reattached", worker.reattached},
                                        {"memory_bytes", worker.memory_bytes},
                                        {"memory_limit_bytes", worker.memory_limit_bytes},
-                                       {"step_p95_us", worker.step_p95.count()}});
+                                       {"step_p95_us", worker.step_p95.count()},
+                                       {"devices", worker.devices},
+                                       {"gpus", gpus_of(*from.pool, worker)},
+                                       {"gpu_memory_mb", worker.gpu_memory_mb}});
   }
   const worker_pool::WorkerPool::Memory memory = from.pool->memory();
   const session::RequestCounters& counted = from.requests->counters();
@@ -160,6 +200,7 @@ json::object status_of(const FactSources& from) {
   status["models"] = std::move(model_list);
   status["tasks"] = std::move(task_list);
   status["workers"] = std::move(worker_list);
+  status["gpus"] = gpu_facts(*from.pool);
   status["memory"] = json::object{{"input_bytes", memory.input_bytes},
                                   {"input_used", memory.input_used},
                                   {"output_bytes", memory.output_bytes},

@@ -46,6 +46,7 @@ Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_p
 
 Node::~Node() {
   follower_.reset();
+  gpu_watch_.reset();
   // Coroutines that still wait hold streams and requests: they go with the io_context's queue, before what they refer
   // to.
   // The threads of store and journal call back into the requests, and a dial into the plugins: all end first.
@@ -95,7 +96,11 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   setup.config = config_;
   setup.launcher = std::move(launcher);
   setup.shim = plugin_host::own_executable().parent_path() / "worker_shim";
+  setup.look_at_gpus = [this] {
+    if (gpu_watch_) gpu_watch_->look_now();
+  };
   BOOST_OUTCOME_TRY(pool_, worker_pool::WorkerPool::create(std::move(setup)));
+  BOOST_OUTCOME_TRY(gpu_watch_, GpuWatch::start(*io_, [this](gpu::Look look) { pool_->gpus_seen(std::move(look)); }));
   dispatcher_ =
       std::make_unique<dispatch::Dispatcher>(*pool_, instances_->balancer, queue_limit(*config_), instances_->chooser);
   fill_service();
@@ -176,6 +181,7 @@ void Node::fill_service() {
   service_.dispatcher = dispatcher_.get();
   service_.store = store_.get();
   service_.journal = journal_.get();
+  service_.quarantine = state_.quarantine();
   service_.explain = &explained_;
   service_.config = [this] { return config_; };
   service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {

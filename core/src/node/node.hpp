@@ -16,6 +16,7 @@
 #include "live/follower.hpp"
 #include "node/central_link.hpp"
 #include "node/facts.hpp"
+#include "node/gpu_watch.hpp"
 #include "node/instances.hpp"
 #include "plugin_host/plugin_host.hpp"
 #include "serving/accept_loop.hpp"
@@ -93,6 +94,7 @@ class Node {
   std::vector<std::string> ready_models_;  // as last told to central
   bool stopping_ = false;
   bool ending_ = false;
+  std::unique_ptr<GpuWatch> gpu_watch_;       // posts to the io_context
   std::unique_ptr<live::Follower> follower_;  // last: it uses the plugin host and posts to the io_context
 };
 

@@ -24,6 +24,7 @@ Outcome<void> Run::submit(std::size_t index, std::size_t call, std::shared_ptr<c
   job.config = request_.config;
   BOOST_OUTCOME_TRY(job.call.inputs, inputs_of(step, call));
   job.call.deadline = step.until;
+  job.call.gathered = !step.config->for_each.empty();
   job.call.tenant = request_.tenant;
   job.call.weight = request_.weight;
   job.call.priority = request_.priority;
@@ -110,6 +111,7 @@ void Run::open_share(std::size_t index) {
 }
 
 std::string Run::tries_text(const Step& step) {
+  if (step.timing.retries == 1) return "; one call was made again";
   return "; calls were made again " + std::to_string(step.timing.retries) + " times";
 }
 

@@ -176,8 +176,13 @@ Outcome<std::vector<TensorRef>> Run::inputs_of(const Step& step, std::size_t cal
     }
   }
   if (inputs.size() > wire::kMaxTensors) {
-    return Error{Errc::too_large,
-                 std::to_string(inputs.size()) + " tensors for one call; at most " + std::to_string(wire::kMaxTensors)};
+    std::string lists;
+    for (const auto& [input, source] : step.config->inputs) {
+      const std::size_t items = input == step.config->for_each ? 1 : find(source)->tensors.size();
+      if (items > 1) lists += (lists.empty() ? "" : ", ") + input + " " + std::to_string(items);
+    }
+    return Error{Errc::too_large, std::to_string(inputs.size()) + " tensors for one call (" + lists + "); at most " +
+                                      std::to_string(wire::kMaxTensors)};
   }
   return inputs;
 }

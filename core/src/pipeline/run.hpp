@@ -73,7 +73,7 @@ struct Deadly {
 };
 
 /// At most so many calls may one for_each make.
-inline constexpr std::size_t kMaxFanOut = 4096;
+inline constexpr std::size_t kMaxFanOut = wire::kMaxTensors;  // no answer holds a longer list
 
 class Run : public std::enable_shared_from_this<Run> {
  public:

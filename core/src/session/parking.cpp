@@ -55,10 +55,10 @@ Outcome<std::vector<pipeline::ResultTensor>> Parking::unpack(const std::vector<w
   std::uint64_t total = 0;
   for (const wire::TensorSpec& spec : specs) total += spec.bytes;
   if (total != bytes.size()) return Error{Errc::corrupt_data, "the answer's bytes are not those of its tensors"};
-  if (*used_ > 0 && *used_ + total > kLimitBytes) {
+  if (*fetched_ > 0 && *fetched_ + total > kLimitBytes) {
     return Error{Errc::overloaded, "other answers are being fetched"};
   }
-  const auto slab = std::make_shared<HeapSlab>(std::move(bytes), used_);
+  const auto slab = std::make_shared<HeapSlab>(std::move(bytes), fetched_);
   std::vector<pipeline::ResultTensor> tensors;
   std::uint64_t at = 0;
   for (const wire::TensorSpec& spec : specs) {

@@ -21,8 +21,9 @@ class Parking {
 
  private:
   static constexpr std::uint64_t kLimitBytes = 64ULL << 20;
-  std::shared_ptr<std::uint64_t> used_ =
-      std::make_shared<std::uint64_t>(0);  // shared with what is parked, which may outlive us
+  // Shared with what is parked, which may outlive us.
+  std::shared_ptr<std::uint64_t> used_ = std::make_shared<std::uint64_t>(0);
+  std::shared_ptr<std::uint64_t> fetched_ = std::make_shared<std::uint64_t>(0);  // by unpack(), with a limit of its own
 };
 
 }  // namespace gearbox::session

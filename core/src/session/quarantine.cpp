@@ -1,9 +1,13 @@
 #include "session/quarantine.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "gearbox/base/text.hpp"
+#include "session/quarantine_file.hpp"
 
 namespace gearbox::session {
 
@@ -12,9 +16,24 @@ constexpr std::size_t kShortestId = 4;  // hexadecimal digits that name a reques
 }  // namespace
 
 void Quarantine::add(Quarantined request) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  request.since_unix_ms = std::chrono::duration_cast<milliseconds>(now).count();
   std::erase_if(held_, [&](const Quarantined& held) { return held.key == request.key; });
   held_.push_back(std::move(request));
   if (held_.size() > kMost) held_.pop_front();
+  write();
+}
+
+void Quarantine::keep_in(std::filesystem::path file) {
+  file_ = std::move(file);
+  held_ = read_quarantine(file_);
+}
+
+void Quarantine::write() const {
+  if (file_.empty()) return;
+  if (Outcome<void> written = write_quarantine(file_, held_); !written) {
+    spdlog::warn("event=quarantine_not_written reason=\"{}\"", escaped(describe(written.error())));
+  }
 }
 
 const Quarantined* Quarantine::find(const RequestKey& key) const {
@@ -34,6 +53,7 @@ Outcome<RequestKey> Quarantine::release(std::string_view id) {
   }
   const RequestKey key = found->key;
   held_.erase(found);
+  write();
   return key;
 }
 

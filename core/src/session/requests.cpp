@@ -33,6 +33,7 @@ constexpr std::uint64_t kReservedForCalls = 16;
 }  // namespace
 
 Requests::Requests(Service& service) : service_(service) {
+  if (!service_.quarantine.empty()) quarantine_.keep_in(service_.quarantine);
   if (service_.journal != nullptr) recover();
   asio::co_spawn(*service_.io, sweep(alive_, this), asio::detached);
 }
@@ -59,7 +60,7 @@ void Requests::sweep_once(Instant now) {
   clear_shelf(now);
   std::vector<RequestPtr> stalled;
   for (const auto& [key, request] : table_) {
-    if (request->uploading && now - request->progress > kStalled) stalled.push_back(request);
+    if (request->uploading && !request->recovered && now - request->progress > kStalled) stalled.push_back(request);
     if (request->over && arena_is_short()) parking_.park(request->tensors);
   }
   for (const RequestPtr& request : stalled) {
@@ -102,9 +103,13 @@ Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHead
     }
     ++counters_.repeated;
     const RequestPtr request = known->second;
+    if (request->stream && header.part < request->stream->first()) {
+      return Error{Errc::stream_broken, "the parts before number " + std::to_string(request->stream->first()) +
+                                            " were acknowledged, and are not kept"};
+    }
     if (request->stream) request->stream->resume(header.part);
     repeat(request, listener);
-    if (request->waits_for_device) begin_stream_again(request, header.part);
+    if (request->waits_for_device && !request->over) begin_stream_again(request, header.part);
     return done();
   }
   if (shelved_.contains(key)) return bring_back(key, header, std::move(submit), listener);
@@ -325,6 +330,7 @@ void Requests::complete(const RequestPtr& request) {
     return fail(request, sane.error());
   }
   stop_point("node.upload.verified");
+  request->filled = true;
   request->verified = Clock::now();
   if (request->trace) request->trace->verified = request->verified;
   request->upload.to(UploadState::accepted);
@@ -339,7 +345,7 @@ void Requests::complete(const RequestPtr& request) {
 
 /// Its inputs are there. Precondition: accepted.
 void Requests::start(const RequestPtr& request) {
-  request->upload.to(UploadState::running);
+  if (request->upload.state() != UploadState::running) request->upload.to(UploadState::running);
   pipeline::RunRequest run;
   run.config = request->config;
   run.task = request->task;

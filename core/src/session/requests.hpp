@@ -90,6 +90,8 @@ struct Request {
   bool durable = true;            // false: its acceptance is being written, and told after that
   bool ending = false;            // its end is being written, or fetched, and told after that
   bool on_disk = false;           // its end is in the journal
+  bool no_row = false;            // the journal does not know it
+  bool filled = false;            // its inputs are in memory, whole
   bool recovered = false;         // an earlier process accepted it
   bool waits_for_device = false;  // a recovered stream, which begins when its device is back
 };
@@ -140,6 +142,7 @@ class Requests {
   void admit();
 
   std::size_t open() const { return open_; }
+  std::size_t known() const { return table_.size(); }  // open ones, and those that are over and in memory
   const RequestCounters& counters() const { return counters_; }
   /// With the calls of a request that runs as they stand.
   explain::Trace as_of_now(const explain::Trace& trace) const;
@@ -171,14 +174,15 @@ class Requests {
   void acceptance_written(const RequestPtr& request, const Outcome<void>& outcome);
   void tell_accepted(const RequestPtr& request);
   void conclude(const RequestPtr& request);
-  void write_end(const RequestPtr& request);
-  void end_written(const RequestPtr& request, const Outcome<bool>& first);
+  void write_end(const RequestPtr& request, bool tell);
+  void end_written(const RequestPtr& request, const Outcome<bool>& first, bool tell);
+  void lay_aside(const RequestPtr& request);
   void recover();
   Outcome<RequestPtr> remake(const journal::Kept& kept);
   void give_up(const journal::Kept& kept, const Error& error);
   void begin_stream_again(const RequestPtr& request, std::uint32_t parts);
   void read_back(const RequestPtr& request);
-  void shelve(const RequestKey& key);
+  void shelve(const RequestKey& key, milliseconds age = milliseconds{0});
   void clear_shelf(Instant now);
   Outcome<void> bring_back(const RequestKey& key, const wire::FrameHeader& header, wire::Submit submit,
                            const std::shared_ptr<Listener>& listener);
@@ -191,6 +195,7 @@ class Requests {
   void quarantine(const RequestPtr& request, const Error& error);
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);
+  void await_device(const RequestPtr& request);
   void forget(const RequestPtr& request);
   void forget_for_good(const RequestKey& key);
   void remember(const RequestKey& key);

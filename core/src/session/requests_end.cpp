@@ -2,7 +2,6 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "gearbox/base/stop_point.hpp"
@@ -14,14 +13,43 @@ namespace asio = boost::asio;
 using link::UploadState;
 
 namespace {
-/// An answer waits so long for its device to acknowledge it, or to come back; a running request of a lost device as
-/// long.
-constexpr milliseconds kLinger{30'000};
 /// Answers that are remembered for one device, in multiples of its limit of open requests.
 constexpr std::size_t kRememberedTimes = 2;
 /// Answers up to this size leave the worker's arena at once: a few small tensors may lie in the same grant as large
 /// ones that only a later step needed, and a device that does not acknowledge must not hold those.
 constexpr std::uint64_t kParkAtOnceBytes = 256 * 1024;
+
+/// "'lines' has 600 of them": the result of the task that most of the tensors belong to. A list whose items differ in
+/// shape goes out item by item, see pipeline::join().
+std::string largest_list(const std::vector<wire::TensorSpec>& tensors, const config::TaskConfig& task) {
+  std::string_view name;
+  std::size_t most = 0;
+  for (const auto& [result, source] : task.result) {
+    const auto items = std::count_if(tensors.begin(), tensors.end(), [&](const wire::TensorSpec& spec) {
+      return spec.name == result || spec.name.substr(0, spec.name.rfind('.')) == result;
+    });
+    if (static_cast<std::size_t>(items) <= most) continue;
+    most = static_cast<std::size_t>(items);
+    name = result;
+  }
+  return "'" + std::string(name) + "' has " + std::to_string(most) + " of them";
+}
+
+/// Can one frame describe the answer? Errors: result_too_large.
+Outcome<void> check_describable(const wire::ResultMessage& result, const config::TaskConfig& task) {
+  const std::size_t count = result.tensors.size();
+  std::string limit;
+  if (count > wire::kMaxTensors) {
+    limit = "; one answer holds at most " + std::to_string(wire::kMaxTensors);
+  } else if (const std::size_t bytes = wire::to_json(result).size(); bytes > wire::kMaxJsonBytes) {
+    limit = ", and to describe them takes " + std::to_string(bytes) + " bytes of JSON; the limit is " +
+            std::to_string(wire::kMaxJsonBytes);
+  } else {
+    return done();
+  }
+  return Error{Errc::result_too_large,
+               "the result has " + std::to_string(count) + " tensors; " + largest_list(result.tensors, task) + limit};
+}
 }  // namespace
 
 bool Requests::arena_is_short() const {
@@ -47,11 +75,9 @@ void Requests::finish(const RequestPtr& request, Outcome<pipeline::RunResult> ou
   request->result.timing.queue_us = static_cast<std::uint64_t>(result.queue.count());
   request->result.timing.total_us = static_cast<std::uint64_t>(elapsed(request->arrived, request->ready).count());
   request->result.timing.steps = std::move(result.steps);
-  const std::size_t count = request->tensors.size();
-  if (count > wire::kMaxTensors || wire::to_json(request->result).size() > wire::kMaxJsonBytes) {
+  if (Outcome<void> fits = check_describable(request->result, *request->task); !fits) {
     request->tensors.clear();
-    return fail(request, Error{Errc::result_too_large, "the result has " + std::to_string(count) +
-                                                           " tensors, more than one answer may describe"});
+    return fail(request, std::move(fits).error());
   }
   stop_point("node.result.ready");
   ++counters_.answered;
@@ -78,17 +104,14 @@ void Requests::quarantine(const RequestPtr& request, const Error& error) {
   if (request->run) held.deadly = request->run->deadly();
   held.reason = error.detail;
   held.input_bytes = request->upload.submit().wire_bytes;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  held.since_unix_ms = std::chrono::duration_cast<milliseconds>(now).count();
   quarantine_.add(std::move(held));
 }
 
 Outcome<RequestKey> Requests::release(std::string_view id) {
   BOOST_OUTCOME_TRY(const RequestKey key, quarantine_.release(id));
   // The failure is remembered for a while: that, too, would be told instead of running it.
-  if (const auto known = table_.find(key); known != table_.end() && known->second->over) {
-    forget_for_good(key);
-  }
+  const auto known = table_.find(key);
+  if (shelved_.contains(key) || (known != table_.end() && known->second->over)) forget_for_good(key);
   return key;
 }
 
@@ -109,6 +132,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   if (request->run) std::exchange(request->run, nullptr)->cancel();
   release_upload(request);
   request->over = true;
+  request->waits_for_device = false;
   if (request->upload.state() != state)
     request->upload.to(state);  // a digest that does not match has made it failed already
   --open_;
@@ -177,7 +201,7 @@ void Requests::keep(const RequestPtr& request) {
   item.ok = !request->error.has_value();
   if (request->error) item.error = describe(*request->error);
   // What an earlier process accepted may end before its bytes are in memory again.
-  const bool there = request->ingest.reserved();
+  const bool there = request->filled;
   if (there) {
     for (const wire::InputSpec& input : request->upload.submit().inputs) item.inputs.push_back(input.tensor);
     item.input_bytes = request->ingest.plain_views();
@@ -207,7 +231,7 @@ void Requests::keep(const RequestPtr& request) {
 }
 
 void Requests::linger(const RequestPtr& request) {
-  request->timer.expires_after(kLinger);
+  request->timer.expires_after(service_.linger);
   request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
     if (const RequestPtr alive = weak.lock(); alive && !failure && alive->over) let_go(alive);
   });
@@ -217,7 +241,15 @@ void Requests::linger(const RequestPtr& request) {
 void Requests::let_go(const RequestPtr& request) {
   if (request->ending) return linger(request);  // on its way to the disk
   const RequestKey key = request->key;
-  if (service_.journal == nullptr || !request->on_disk) return forget_for_good(key);
+  if (service_.journal == nullptr || request->no_row) return forget_for_good(key);
+  if (!request->on_disk) {
+    if (!request->error && request->stream) {
+      request->error = Error{Errc::stream_broken, "its parts waited " + std::to_string(service_.linger.count() / 1000) +
+                                                      " s for the device, and were let go of"};
+    }
+    write_end(request, false);  // the disk did not take it, or it is a stream whose parts go now
+    return linger(request);
+  }
   forget(request);
   if (!shelved_.contains(key)) shelve(key);
 }
@@ -248,7 +280,9 @@ void Requests::forget_for_good(const RequestKey& key) {
 
 void Requests::forget(const RequestPtr& request) {
   request->timer.cancel();
-  if (table_.erase(request->key) == 0) return;
+  const auto here = table_.find(request->key);
+  if (here == table_.end() || here->second != request) return;
+  table_.erase(here);
   if (const auto own = devices_.find(request->key.device); own != devices_.end() && own->second.empty()) {
     devices_.erase(own);
   }
@@ -257,7 +291,12 @@ void Requests::forget(const RequestPtr& request) {
 }
 
 void Requests::check_idle() {
-  if (!idle_ || open_ > 0) return;
+  if (!idle_) return;
+  // What waits for its device goes on with the next process.
+  const bool busy = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
+    return !entry.second->over && !entry.second->waits_for_device;
+  });
+  if (busy) return;
   const bool owed = std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
     return entry.second->ending || (!entry.second->error && !entry.second->listener.expired());
   });
@@ -273,6 +312,7 @@ void Requests::cancel(const RequestKey& key) {
 
 void Requests::acknowledge(const RequestKey& key) {
   const auto found = table_.find(key);
+  if (found == table_.end() && shelved_.contains(key)) return forget_for_good(key);
   if (found == table_.end() || !found->second->over) return;
   const RequestPtr request = found->second;
   if (request->trace) request->trace->acknowledged = Clock::now();
@@ -297,8 +337,11 @@ void Requests::left(const Listener* listener, const PublicKey* device, End end) 
       continue;
     }
     // What is in the journal was promised: it goes on to its end, and the answer waits.
-    if (service_.journal != nullptr && request->verified != Instant{}) continue;
-    request->timer.expires_at(std::min(request->deadline, after(Clock::now(), kLinger)));
+    if (service_.journal != nullptr && request->verified != Instant{}) {
+      if (request->upload.submit().stream && !request->waits_for_device) await_device(request);
+      continue;
+    }
+    request->timer.expires_at(std::min(request->deadline, after(Clock::now(), service_.linger)));
     request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
       if (const RequestPtr alive = weak.lock(); alive && !failure) {
         fail(alive, Error{Errc::cancelled, "its device went away and did not come back in time"});
@@ -309,6 +352,17 @@ void Requests::left(const Listener* listener, const PublicKey* device, End end) 
   check_idle();
 }
 
+/// A stream's device was lost: nobody takes its parts.
+void Requests::await_device(const RequestPtr& request) {
+  request->timer.expires_at(std::min(request->deadline, after(Clock::now(), service_.linger)));
+  request->timer.async_wait([this, weak = std::weak_ptr(request)](const boost::system::error_code& failure) {
+    const RequestPtr alive = weak.lock();
+    if (!alive || failure || alive->over) return;
+    if (Clock::now() >= alive->deadline) return expire(alive);
+    lay_aside(alive);
+  });
+}
+
 void Requests::drain(std::function<void()> idle) {
   draining_ = true;
   idle_ = std::move(idle);
@@ -317,7 +371,9 @@ void Requests::drain(std::function<void()> idle) {
 
 void Requests::end_all(const Error& error) {
   std::vector<RequestPtr> all;
-  for (const auto& [key, request] : table_) all.push_back(request);
+  for (const auto& [key, request] : table_) {
+    if (!request->waits_for_device) all.push_back(request);  // that one is the next process's
+  }
   for (const RequestPtr& request : all) fail(request, error);
 }
 

@@ -5,6 +5,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "gearbox/base/stop_point.hpp"
@@ -36,9 +37,11 @@ void Requests::write_acceptance(const RequestPtr& request) {
   accepted.head = to_text(written);
   accepted.bytes = request->ingest.plain_views();
   // The journal reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them
-  // alive is moved there and back, never dropped on the way.
+  // alive is moved there and back, never dropped on the way. So is the request: as RequestPtr(request), since what is
+  // captured from a reference to a const one is const, and its "move" a copy.
   auto held = std::make_shared<std::map<std::string, pipeline::Value>>(request->ingest.values());
-  service_.journal->accept(std::move(accepted), [this, request, held = std::move(held)](Outcome<void> outcome) mutable {
+  service_.journal->accept(std::move(accepted), [this, request = RequestPtr(request),
+                                                 held = std::move(held)](Outcome<void> outcome) mutable {
     asio::post(*service_.io,
                [this, request = std::move(request), held = std::move(held), outcome = std::move(outcome)]() mutable {
                  held.reset();
@@ -51,11 +54,21 @@ void Requests::acceptance_written(const RequestPtr& request, const Outcome<void>
   request->durable = true;
   if (outcome) {
     stop_point("node.request.written");
-    return tell_accepted(request);
+    tell_accepted(request);
+  } else {
+    request->no_row = true;
   }
-  if (request->over) return;  // its end is on its way
+  if (request->over) {
+    // Its end has waited for this, unless it is on its way to the disk itself. An answer that is here is as good as
+    // any.
+    const auto listener = request->listener.lock();
+    if (!request->ending && listener) tell_end(request, *listener);
+    return;
+  }
+  if (outcome) return;
   // Never accepted, then: it may be sent again under the same id.
   request->verified = Instant{};
+  if (request->stream) request->stream->drop_unsent();
   fail(request,
        Error{Errc::no_space, "node " + service_.node + " cannot keep requests just now: " + describe(outcome.error())});
 }
@@ -70,15 +83,22 @@ void Requests::tell_accepted(const RequestPtr& request) {
 }
 
 void Requests::conclude(const RequestPtr& request) {
-  // Of what was never accepted nothing is kept. Of a stream that came to its end the parts are not: it is open in the
-  // journal until its device has them all.
-  const bool kept =
-      service_.journal != nullptr && request->verified != Instant{} && (request->error.has_value() || !request->stream);
-  if (kept) return write_end(request);
+  const bool in_journal = service_.journal != nullptr && request->verified != Instant{} && !request->no_row;
+  // What its device does not want any more need not be kept for it.
+  const bool unwanted = request->error && request->error->code == Errc::cancelled;
+  if (in_journal && unwanted) {
+    service_.journal->forget(request->key);
+    request->no_row = true;
+  } else if (in_journal && (request->error || !request->stream)) {
+    return write_end(request, true);
+  }
+  // Of a stream that came to its end the parts are not in the journal: there it is open until its device has them all.
+  if (!request->durable) return;  // the acceptance is told first
   if (const auto listener = request->listener.lock()) tell_end(request, *listener);
 }
 
-void Requests::write_end(const RequestPtr& request) {
+/// `tell`: to the device, when it is written.
+void Requests::write_end(const RequestPtr& request, bool tell) {
   request->ending = true;
   journal::Settled settled;
   settled.key = request->key;
@@ -88,30 +108,52 @@ void Requests::write_end(const RequestPtr& request) {
     for (const worker_pool::TensorRef& piece : tensor.pieces) settled.bytes.push_back(piece.bytes());
   }
   auto held = std::make_shared<std::vector<pipeline::ResultTensor>>(request->tensors);
-  service_.journal->settle(std::move(settled), [this, request, held = std::move(held)](Outcome<bool> first) mutable {
+  service_.journal->settle(std::move(settled), [this, request = RequestPtr(request), held = std::move(held),
+                                                tell](Outcome<bool> first) mutable {
     asio::post(*service_.io,
-               [this, request = std::move(request), held = std::move(held), first = std::move(first)]() mutable {
+               [this, request = std::move(request), held = std::move(held), first = std::move(first), tell]() mutable {
                  held.reset();
-                 end_written(request, first);
+                 end_written(request, first, tell);
                });
   });
 }
 
-void Requests::end_written(const RequestPtr& request, const Outcome<bool>& first) {
+void Requests::end_written(const RequestPtr& request, const Outcome<bool>& first, bool tell) {
   request->ending = false;
-  request->on_disk = first.has_value();
+  request->on_disk = first.has_value() && first.value();
+  request->no_row = first.has_value() && !first.value();
   stop_point("node.result.written");
-  // An answer that the disk does not take is still an answer: after a kill the next process works it out once more, and
-  // the device takes the first that it gets.
-  if (const auto listener = request->listener.lock()) tell_end(request, *listener);
+  // An answer that the disk does not take is still an answer: it is told, and written when there is room. After a kill
+  // the next process works it out once more, and the device takes the first that it gets.
+  const auto listener = request->listener.lock();
+  if (tell && listener) tell_end(request, *listener);
   check_idle();
+}
+
+/// A running stream whose device has been away for long: it would hold its worker up. It gives back all that it has,
+/// and begins anew when its device is there again.
+void Requests::lay_aside(const RequestPtr& request) {
+  if (!request->durable) return await_device(request);  // first it has to be on the disk
+  if (request->run) std::exchange(request->run, nullptr)->cancel();
+  release_upload(request);
+  request->stream.reset();
+  request->collected.reset();
+  if (request->ingest.reserved()) devices_[request->key.device].held_bytes -= request->ingest.plain_bytes();
+  request->ingest.release();
+  request->filled = false;
+  request->recovered = request->waits_for_device = true;
+  watch_deadline(request);
+  check_idle();
+  asio::post(*service_.io, [this, alive = alive_] {
+    if (*alive) admit();
+  });
 }
 
 void Requests::recover() {
   std::size_t begun = 0;
   for (const journal::Kept& kept : service_.journal->kept()) {
     if (kept.settled) {
-      shelve(kept.key);
+      shelve(kept.key, kept.age);
       continue;
     }
     const Outcome<RequestPtr> remade =
@@ -146,7 +188,10 @@ Outcome<RequestPtr> Requests::remake(const journal::Kept& kept) {
   const config::Snapshot config = service_.config();
   BOOST_OUTCOME_TRY(auto task, task_of(written.identity, config, written.submit));
   BOOST_OUTCOME_TRY(auto receiver, link::UploadReceiver::received_before(std::move(written.submit), kAnySize));
-  BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, *task, receiver.submit()));
+  // The journal has the plain bytes: whether the codecs are still there does not matter.
+  wire::Submit plain = receiver.submit();
+  for (wire::InputSpec& input : plain.inputs) input.codecs.clear();
+  BOOST_OUTCOME_TRY(auto ingest, Ingest::plan(service_, *task, plain));
   if (ingest.plain_bytes() != kept.input_bytes) {
     return Error{Errc::corrupt_data, "the journal holds " + std::to_string(kept.input_bytes) + " bytes of " +
                                          std::to_string(ingest.plain_bytes())};
@@ -166,6 +211,14 @@ Outcome<RequestPtr> Requests::remake(const journal::Kept& kept) {
 
 void Requests::give_up(const journal::Kept& kept, const Error& error) {
   ++counters_.failed;
+  const Outcome<WrittenRequest> written = written_request(kept.head);
+  if (error.code == Errc::quarantined && written) {
+    quarantine_.add({.key = kept.key,
+                     .user = written.value().identity.user,
+                     .task = written.value().submit.task,
+                     .reason = error.detail,
+                     .input_bytes = written.value().submit.wire_bytes});
+  }
   spdlog::warn("event=request_not_recovered request={} reason=\"{}\"", to_text(kept.key.id), escaped(describe(error)));
   journal::Settled settled;
   settled.key = kept.key;
@@ -193,23 +246,26 @@ void Requests::begin_stream_again(const RequestPtr& request, std::uint32_t parts
 
 /// Memory was found for what an earlier process accepted: its bytes go where it had them.
 void Requests::read_back(const RequestPtr& request) {
-  service_.journal->fetch(request->key, [this, request](Outcome<journal::Found> found) mutable {
+  if (service_.journal == nullptr) return;  // the node is ending
+  service_.journal->fetch(request->key, [this, request = RequestPtr(request)](Outcome<journal::Found> found) mutable {
     asio::post(*service_.io, [this, request = std::move(request), found = std::move(found)] {
-      if (request->over) return;
+      if (request->over || !request->uploading) return;
       release_upload(request);
       if (!found) return fail(request, found.error());
       if (Outcome<void> filled = request->ingest.fill(found.value().bytes); !filled) {
         return fail(request, filled.error());
       }
+      request->filled = true;
       start(request);
     });
   });
 }
 
-void Requests::shelve(const RequestKey& key) {
-  const Instant now = Clock::now();
-  shelved_[key] = now;
-  shelf_order_.emplace_back(now, key);
+/// `age`: how long its answer has waited already.
+void Requests::shelve(const RequestKey& key, milliseconds age) {
+  const Instant since = Clock::now() - age;
+  shelved_[key] = since;
+  shelf_order_.emplace_back(since, key);
   remember(key);
 }
 
@@ -233,6 +289,7 @@ Outcome<void> Requests::bring_back(const RequestKey& key, const wire::FrameHeade
   request->listener = listener;
   request->over = request->ending = request->on_disk = true;
   request->arrived = request->verified = request->ready = Clock::now();
+  if (service_.journal == nullptr) return Error{Errc::shutting_down, "node " + service_.node + " is ending"};
   table_.emplace(key, request);
   ++counters_.repeated;
   service_.journal->fetch(key, [this, request, submit = std::move(submit)](Outcome<journal::Found> found) mutable {
@@ -244,6 +301,8 @@ Outcome<void> Requests::bring_back(const RequestKey& key, const wire::FrameHeade
 
 void Requests::brought_back(const RequestPtr& request, const wire::Submit& submit, Outcome<journal::Found> found) {
   request->ending = false;
+  const auto here = table_.find(request->key);
+  if (here == table_.end() || here->second != request) return;  // acknowledged, or released, meanwhile
   const auto listener = request->listener.lock();
   const Outcome<void> filled = fill_from(request, submit, std::move(found));
   if (!filled) {
@@ -268,6 +327,7 @@ Outcome<void> Requests::fill_from(const RequestPtr& request, const wire::Submit&
   if (wire::to_json(written.submit) != wire::to_json(submit)) {
     return Error{Errc::bad_input, "this device has used the request id already, for another request"};
   }
+  if (!found.value().kept.settled) return Error{Errc::overloaded, "its end is not on the disk yet"};
   BOOST_OUTCOME_TRY(WrittenEnd end, written_end(found.value().kept.result));
   request->identity = std::move(written.identity);
   request->upload.to(UploadState::accepted);

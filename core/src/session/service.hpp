@@ -4,6 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,9 +29,13 @@ struct Service {
   const link::ChannelKeys* channel_keys = nullptr;
   worker_pool::WorkerPool* pool = nullptr;
   dispatch::Dispatcher* dispatcher = nullptr;
-  store::ResultStore* store = nullptr;      // null: nothing is kept
-  journal::Journal* journal = nullptr;      // null: what is acknowledged lives as long as the process
-  explain::Book* explain = nullptr;         // null: nothing is remembered
+  store::ResultStore* store = nullptr;  // null: nothing is kept
+  journal::Journal* journal = nullptr;  // null: what is acknowledged lives as long as the process
+  std::filesystem::path quarantine;     // its file; empty: it lives as long as the process
+  explain::Book* explain = nullptr;     // null: nothing is remembered
+  /// An answer waits so long in memory for its device to acknowledge it, or to come back; a running request of a lost
+  /// device as long, unless it is in the journal.
+  milliseconds linger{30'000};
   serving::LogBudget log{20, seconds(10)};  // for what strangers cause
   std::function<config::Snapshot()> config;
   std::function<Outcome<std::shared_ptr<plugin::Codec>>(std::string_view name)> codec;

@@ -335,8 +335,9 @@ ByteSpan WorkerEndpoint::reserve(Call& call, std::size_t bytes) {
 /// Block and bytes into the call's grant. The descriptor is that of an answer. Errors: those of answer().
 Outcome<Descriptor> WorkerEndpoint::State::written(Call& call, const std::vector<OutputTensor>& outputs) {
   if (outputs.size() > wire::kMaxTensors) {
-    return Error{Errc::bad_result,
-                 std::to_string(outputs.size()) + " output tensors, at most " + std::to_string(wire::kMaxTensors)};
+    return Error{Errc::result_too_large, std::to_string(outputs.size()) + " output tensors, the last of them '" +
+                                             one_line(outputs.back().spec.name) + "'; one answer holds at most " +
+                                             std::to_string(wire::kMaxTensors)};
   }
   BlockWriter writer(call.grant);
   for (const OutputTensor& tensor : outputs) {

@@ -73,7 +73,8 @@ class Children {
   /// Errors: io_error, no_space.
   Outcome<int> start(const std::string& role, std::vector<std::string> argv, std::vector<std::string> env,
                      const std::string& order = {}, std::uint64_t memory_limit = 0);
-  /// Another limit for one that has a cgroup. Unknown pids, and those without one, are ignored.
+  /// Another limit for one that has a cgroup. For one that has none, that is said once, and somebody else has to watch
+  /// it until it is started anew. Unknown pids are ignored.
   void limit(int pid, std::uint64_t memory_limit);
 
   /// Reads all records: live processes become children, records of dead ones are removed.
@@ -109,6 +110,7 @@ class Children {
     std::filesystem::path record_file;
     bool adopted = false;
     bool stopping = false;
+    bool late_limit_said = false;  // that its memory limit came too late for a cgroup
     Instant since{};
     std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
     std::unique_ptr<boost::asio::steady_timer> kill_timer;

@@ -56,7 +56,17 @@ void Children::make_group(Child& child, int pid, std::uint64_t memory_limit) {
 
 void Children::limit(int pid, std::uint64_t memory_limit) {
   const auto at = children_.find(pid);
-  if (at == children_.end() || at->second.record.cgroup.empty()) return;
+  if (at == children_.end()) return;
+  if (at->second.record.cgroup.empty()) {
+    // Not moved into a group now: the kernel counts what a process takes from then on, so what it has already would be
+    // beyond the limit. Where no group can be made for anybody, that has been said.
+    const bool first = memory_limit > 0 && limits_said_ != std::optional(false);
+    if (first && !std::exchange(at->second.late_limit_said, true)) {
+      say_("the memory limit of " + at->second.record.role + " (pid " + std::to_string(pid) +
+           ") is watched by the node alone until it is started anew: it was started without one");
+    }
+    return;
+  }
   const Outcome<void> set = MemoryGroups::set_limit(at->second.record.cgroup, memory_limit);
   if (!set) say_("the memory limit of " + at->second.record.role + " stays as it was: " + set.error().detail);
 }

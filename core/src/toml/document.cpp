@@ -361,7 +361,8 @@ std::vector<Table> Table::tables(std::string_view key, std::size_t max_count) co
     return found;
   }
   for (const lib::node& item : *items) {
-    const std::string path = joined(path_, key) + "[" + std::to_string(found.size()) + "]";
+    // Counted from 1, as people do, and as the steps of a device's own file are told.
+    const std::string path = joined(path_, key) + "[" + std::to_string(found.size() + 1) + "]";
     found.push_back(Table(node_->document->open(*item.as_table(), path), path));
   }
   return found;

@@ -1,6 +1,7 @@
 // Calls to workers and what comes back. Everything read from a ring or a block is checked; a worker that breaks the
 // contract is killed, its calls end as bad_result.
 #include <algorithm>
+#include <cstring>
 
 #include <boost/asio/post.hpp>
 
@@ -23,6 +24,10 @@ constexpr microseconds kLookAge{2};  // how old the time may be that poll() is g
 Error broken(std::string why) {
   return Error{Errc::bad_result, std::move(why)};
 }
+
+constexpr std::uint64_t kAlign = 64;              // of each tensor, as in a grant
+constexpr std::uint64_t kMostMoved = 256 * 1024;  // of one answer: copying more would hold up the strand
+constexpr std::uint64_t kLeftForCalls = 32;       // this part of the input arena is never given to answers
 
 /// Bytes of the grant up to the end of the last output.
 std::uint64_t used_by(const std::vector<TensorRef>& outputs) {
@@ -67,6 +72,7 @@ Outcome<WorkerPool::CallId> Pool::call(WorkerId id, CallSpec spec, WorkerPool::A
 
 Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, shm::CallKind kind) {
   running.attempt = spec.attempt;
+  running.gathered = spec.gathered;
   const bool streams = worker.record->stream && kind == shm::CallKind::infer;
   running.grant = worker.output->take(streams ? worker.part_rooms(spec.grant_bytes).grant_bytes()
                                               : shm::grant_for(spec.grant_bytes));
@@ -242,7 +248,12 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
     answer.outputs = std::vector<TensorRef>{};
   } else if (descriptor.kind == shm::CallKind::answer) {
     BOOST_OUTCOME_TRY(answer.outputs, outputs_of(worker, found->grant, descriptor));
-    if (!answer.outputs.value().empty()) worker.output->trim(found->grant, used_by(answer.outputs.value()));
+    std::vector<TensorRef>& outputs = answer.outputs.value();
+    if (found->gathered && move_out(outputs)) {
+      // The grant is free.
+    } else if (!outputs.empty()) {
+      worker.output->trim(found->grant, used_by(outputs));
+    }
   } else {
     return broken("an answer of unknown kind");
   }
@@ -310,6 +321,28 @@ Outcome<std::vector<TensorRef>> Pool::outputs_of(const Worker& worker, const Sla
     outputs.push_back(std::move(output));
   }
   return outputs;
+}
+
+/// Small outputs of a call whose answer is kept until those of many others are there leave the worker's arena: what
+/// stays of a grant where it lies would split the arena, until no other grant fits, for good. To the input arena, from
+/// where each worker can read them. False: they stay.
+bool Pool::move_out(std::vector<TensorRef>& outputs) {
+  std::uint64_t bytes = 0;
+  for (const TensorRef& output : outputs) bytes += (output.spec.bytes + kAlign - 1) / kAlign * kAlign;
+  // Each call needs a block in the input arena: answers must not take the room of the calls that they wait for.
+  const bool fits = input_->used() + bytes <= input_->size() - input_->size() / kLeftForCalls;
+  if (outputs.empty() || bytes > kMostMoved || !fits) return false;
+  const SlabPtr slab = input_->take(bytes);
+  if (!slab) return false;
+  std::uint64_t at = 0;
+  for (TensorRef& output : outputs) {
+    const ByteView from = output.bytes();
+    if (!from.empty()) std::memcpy(slab->bytes().data() + at, from.data(), from.size());
+    output.slab = slab;
+    output.offset = at;
+    at += (output.spec.bytes + kAlign - 1) / kAlign * kAlign;
+  }
+  return true;
 }
 
 void Pool::probed(Worker& worker, const CallAnswer& answer, Instant now) {

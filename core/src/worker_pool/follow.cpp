@@ -199,7 +199,7 @@ bool Pool::may_drain(Worker& worker) const {
   // A request that holds that snapshot may need it; a successor serves that as well.
   if (!worker.wanted_by.empty() && !worker.oversized) return false;
   const bool serves = worker.life == Life::ready || worker.life == Life::suspect;
-  return !serves || is_replaced(worker);
+  return !serves || is_replaced(worker) || waits_for_seat_of(worker);
 }
 
 /// Is nobody left to come who shall take its place, or are there enough that are ready? Those are the wanted slots of

@@ -1,4 +1,5 @@
 // How workers come and go. A worker is gone only when its pidfd says so; until then its slabs are not reused.
+#include <spdlog/spdlog.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "gearbox/base/text.hpp"
 #include "gearbox/shm/call_block.hpp"
 #include "worker_pool/pool.hpp"
 
@@ -27,6 +29,8 @@ constexpr milliseconds kLeaveTime{200};  // from the end of its socket to that o
 
 std::string_view name_of(Life life) {
   switch (life) {
+    case Life::waiting:
+      return "waiting";
     case Life::starting:
       return "starting";
     case Life::loading:
@@ -65,7 +69,10 @@ Pool::Pool(WorkerPool::Setup setup)
       work_(asio::make_work_guard(io_)),
       ticker_(io_),
       stop_limit_(io_),
-      window_(io_) {}
+      window_(io_) {
+  gpus_.sight = setup_.look_at_gpus ? gpu::Sight::not_yet : gpu::Sight::none;
+  gpus_.at = Clock::now();
+}
 
 Outcome<std::shared_ptr<Pool>> Pool::create(WorkerPool::Setup setup) {
   auto pool = std::make_shared<Pool>(std::move(setup));
@@ -115,7 +122,7 @@ bool Pool::new_life(Worker& worker) {
 }
 
 void Pool::start(Worker& worker) {
-  if (stopping_ || worker.retired || !new_life(worker)) return;
+  if (stopping_ || worker.retired || !seated(worker) || !new_life(worker)) return;
   worker.life = Life::starting;
   worker.launching = true;
   setup_.launcher->launch(order_for(worker), [self = weak_from_this(), slot = worker.slot](Outcome<int> pid) {
@@ -136,7 +143,11 @@ Launcher::Order Pool::order_for(const Worker& worker) const {
                                        std::to_string(worker.slot), "--threads", threads, "--origin", origin_,
                                        "--reattach-ms", std::to_string(setup_.config->node.reattach.count())});
   if (!worker.devices.empty()) {
-    order.argv.insert(order.argv.end(), {"--device", worker.devices, "--devices", worker.devices});
+    order.argv.insert(order.argv.end(), {"--device", worker.seat.device, "--devices", worker.devices});
+  }
+  if (worker.seat.visible) {
+    order.env.push_back("CUDA_VISIBLE_DEVICES=" + *worker.seat.visible);
+    order.env.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");  // NVML's: an index means the same card in both
   }
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
     order.env.push_back(std::string(name) + "=" + threads);
@@ -237,6 +248,9 @@ void Pool::kill(Worker& worker, std::string reason, Errc for_calls) {
     worker.attachment.reset();
   }
   if (worker.alive) {
+    // In the log for good: the status tells it only until the next one is ready.
+    spdlog::warn("event=worker_killed worker=worker-{} pid={} reason=\"{}\"", worker.place, worker.pid,
+                 escaped(worker.reason));
     ::syscall(SYS_pidfd_send_signal, worker.process.native_handle(), SIGKILL, nullptr, 0);
   }
   end_calls(worker, Error{for_calls, "worker " + std::to_string(worker.place) + ": " + worker.reason}, taken);
@@ -253,6 +267,8 @@ void Pool::process_ended(Worker& worker) {
   worker.running.clear();  // the process is gone: what it could touch may be used again
   worker.pid = 0;
   if (stopping_) return check_stopped();
+  worker.ended = Clock::now();
+  if (!worker.seat.gpus.empty()) look_at_gpus();
   start_again_later(worker);
 }
 
@@ -270,6 +286,7 @@ void Pool::start_again_later(Worker& worker) {
   }
   if (worker.bad_starts >= timing.start_tries) {
     worker.life = Life::failed;
+    worker.seat = {};  // others may have it
     worker.failed_since = worker.folder_seen = Clock::now();
     worker.folder_stamp = stamp_of(worker.record->folder);
     return changed();

@@ -17,6 +17,7 @@
 
 #include "gearbox/shm/call_block.hpp"
 #include "gearbox/shm/spin.hpp"
+#include "gpu/placement.hpp"
 #include "worker_pool/arena_slabs.hpp"
 #include "worker_pool/attach_listener.hpp"
 #include "worker_pool/attachment.hpp"
@@ -28,11 +29,11 @@ namespace gearbox::worker_pool {
 
 namespace asio = boost::asio;
 
-/// starting: ordered from the launcher · loading: has a pid · probing: attached, first round trip under way · ready ·
-/// suspect: does not answer in time · draining: not wanted any more, or grown too large; it answers what it has, then
-/// ends · gone: its
-/// process has ended, or is being killed · failed: tried again only after a minute, or when the model's folder changes.
-enum class Life { starting, loading, probing, ready, suspect, draining, gone, failed };
+/// waiting: no process yet, for want of a GPU to put it on · starting: ordered from the launcher · loading: has a pid ·
+/// probing: attached, first round trip under way · ready · suspect: does not answer in time · draining: not wanted any
+/// more, or grown too large; it answers what it has, then ends · gone: its process has ended, or is being killed ·
+/// failed: tried again only after a minute, or when the model's folder changes.
+enum class Life { waiting, starting, loading, probing, ready, suspect, draining, gone, failed };
 std::string_view name_of(Life life);
 
 /// A call number tells its worker's slot, so that a call is found without a table.
@@ -49,6 +50,7 @@ struct Running {
   std::uint32_t attempt = 0;
   bool probe = false;
   bool unwanted = false;          // cancelled when the worker had begun it
+  bool gathered = false;          // as in its CallSpec
   std::uint64_t place = 0;        // among all entries of its ring, from 1: taken when so many were
   Instant handed{};               // where the model takes batches
   WorkerPool::Answered answered;  // empty once the caller has its answer
@@ -98,6 +100,10 @@ struct Worker : Settings {
   bool oversized = false;    // it uses more memory than it may; it serves until another one, beside it, is ready
   bool told_to_end = false;  // of draining
   Instant told_at{};
+
+  gpu::Seat seat;         // kept from one life to the next, until it is given up or another is chosen
+  Instant ended{};        // when its last process was gone
+  bool hopeless = false;  // of waiting: nothing that happens here can end it
 
   bool awaiting = false;    // no process was ordered: one of the earlier node may come
   int awaited = 0;          // of awaiting: just that one; 0: any that fits
@@ -173,6 +179,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Service service(const model::Record& record) const;
   Resolved resolve(const config::Config& config, std::string_view model, std::string_view version) const;
 
+  // seating.cpp
+  void gpus_seen(gpu::Look look);
+  std::vector<GpuView> gpus() const;
+
   // stopping.cpp
   void stop(std::function<void()> stopped);
   void close();  // drops everything without waiting
@@ -198,6 +208,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::function<void()> changed_;
   WorkerPool::Ended ended_;
   WorkerPool::CameBack came_back_;
+  gpu::Look gpus_;
 
  private:
   // follow.cpp
@@ -263,6 +274,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void came_back(shm::Fd socket, int pid, const shm::WorkerHello& hello);
   void take_back(Worker& worker, shm::Fd socket, int pid, const shm::WorkerHello& hello);
 
+  // seating.cpp
+  std::vector<gpu::Holder> holders(const std::function<bool(const Worker&)>& leave_out) const;
+  gpu::Holder holder_of(const Worker& worker) const;
+  bool seated(Worker& worker);
+  void try_waiting(Worker& worker);
+  void look_at_gpus() const;
+  bool waits_for_seat_of(const Worker& worker) const;
+  std::string misplaced(const shm::WorkerHello& hello, const Worker& worker) const;
+  void keep_seat(Worker& worker, const shm::WorkerHello& hello) const;
+
   // watching.cpp
   void tick_later();
   void tick();
@@ -288,6 +309,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   WorkerPool::CallId next_id(const Worker& worker);
   Outcome<void> answered(Worker& worker, const shm::Descriptor& answer, Instant now);
   Outcome<std::vector<TensorRef>> outputs_of(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
+  bool move_out(std::vector<TensorRef>& outputs);
   Outcome<void> read_answer(const Worker& worker, const SlabPtr& grant, const shm::Descriptor& answer);
   void probed(Worker& worker, const CallAnswer& answer, Instant now);
   void hand_back(Worker& worker);

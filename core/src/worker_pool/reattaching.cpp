@@ -2,6 +2,7 @@
 // free slot for each that was started as the slot would be. It says hello within node.reattach_ms, or the slot gets a
 // process of its own; those that nobody wants are ended. The same strand as all of the pool.
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ using boost::system::error_code;
 using Wait = asio::posix::stream_descriptor;
 
 namespace {
+
+constexpr std::size_t kCallsNamed = 8;  // in one line of the log
 
 /// What differs between two starts of the same worker: numbers of slot and node, and where it was placed.
 constexpr std::array<std::string_view, 4> kOfOneStart = {"--slot", "--origin", "--reattach-ms", "--device"};
@@ -46,6 +49,17 @@ std::uint32_t place_in(std::string_view role) {
 bool has_hung_up(const shm::Fd& socket) {
   pollfd peer{socket.get(), POLLRDHUP, 0};
   return ::poll(&peer, 1, 0) != 0;  // an error counts as well
+}
+
+/// For people who look for the end of a request: its device sends it again, under another number.
+void tell_taken_back(const Worker& worker, const shm::WorkerHello& hello) {
+  std::string calls;
+  for (std::size_t i = 0; i < std::min(hello.unfinished.size(), kCallsNamed); ++i) {
+    calls += (i == 0 ? " calls=" : ",") + std::to_string(hello.unfinished[i].request);
+  }
+  if (hello.unfinished.size() > kCallsNamed) calls += ",..";
+  spdlog::info("event=worker_taken_back worker=worker-{} pid={} model={} version={} unfinished={}{}", worker.place,
+               worker.pid, worker.record->name, worker.record->version, hello.unfinished.size(), calls);
 }
 
 }  // namespace
@@ -223,11 +237,15 @@ void Pool::came_back(shm::Fd socket, int pid, const shm::WorkerHello& hello) {
   const auto earlier =
       std::find_if(earlier_.begin(), earlier_.end(), [&](const auto& each) { return each->pid == pid; });
   Worker* const keeper = earlier == earlier_.end() ? nullptr : keeper_of(**earlier);
-  std::string why = keeper == nullptr ? std::string() : misfit(hello, *keeper);
+  const auto unfit = [&](const Worker& worker) {
+    std::string reason = misfit(hello, worker);
+    return reason.empty() ? misplaced(hello, worker) : reason;
+  };
+  std::string why = keeper == nullptr ? std::string() : unfit(*keeper);
   if (keeper != nullptr && why.empty()) return take_back(*keeper, std::move(socket), pid, hello);
   for (const auto& worker : workers_) {
     if (!worker->awaiting || worker->awaited != 0 || worker->retired) continue;
-    std::string reason = misfit(hello, *worker);
+    std::string reason = unfit(*worker);
     if (reason.empty()) return take_back(*worker, std::move(socket), pid, hello);
     if (why.empty()) why = std::move(reason);
   }
@@ -250,6 +268,7 @@ void Pool::take_back(Worker& worker, shm::Fd socket, int pid, const shm::WorkerH
     refuse(socket, worker.reason);
     return settle_window();
   }
+  worker.reason.clear();  // it said for whom the slot waited
   worker.pid = worker.last_pid = pid;
   worker.life = Life::loading;
   watch_process(worker);
@@ -258,9 +277,12 @@ void Pool::take_back(Worker& worker, shm::Fd socket, int pid, const shm::WorkerH
     worker.process.close(ignored);
     worker.alive = false;
     worker.pid = worker.last_pid = 0;
+    worker.reason = "the worker of the earlier node ended";
     start(worker);
   } else if (worker.alive) {
     worker.reattached = true;
+    tell_taken_back(worker, hello);
+    keep_seat(worker, hello);
     ++came_back_.taken;
     setup_.launcher->limit(pid, worker.memory_limit);  // the earlier node may have had another
     attach(worker, std::move(socket), hello);

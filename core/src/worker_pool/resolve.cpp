@@ -15,6 +15,8 @@ Service service_of(const Worker& worker) {
       return Service::ready;
     case Life::failed:
       return Service::none;
+    case Life::waiting:
+      return worker.hopeless ? Service::none : Service::coming;
     case Life::draining:
     case Life::gone:
       return worker.retired ? Service::none : Service::coming;  // a retired one is not started again

@@ -75,6 +75,7 @@ void Pool::try_failed(Worker& worker, Instant now) {
 
 void Pool::look_after(Worker& worker, Instant now, Clock::duration watched) {
   if (worker.life == Life::failed && !worker.retired) return try_failed(worker, now);
+  if (worker.life == Life::waiting) return try_waiting(worker);
   if (!worker.alive || worker.leaving || worker.life == Life::gone) return;
   if (worker.attached()) {
     worker.attachment->look_back();

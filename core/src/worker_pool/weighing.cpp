@@ -24,12 +24,14 @@ std::uint64_t own_memory_of(int pid) {
   return (resident - shared) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::string mib(std::uint64_t bytes) {
-  return std::to_string(bytes >> 20);
+/// As memory_limit_mb counts them. Rounded up: 200.3 is more than 200.
+std::string mb_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kMb = 1 << 20;
+  return std::to_string((bytes + kMb - 1) / kMb);
 }
 
 std::string size_text(const Worker& worker) {
-  return "it uses " + mib(worker.memory) + " MiB, memory_limit_mb is " + mib(worker.memory_limit);
+  return "it uses " + mb_text(worker.memory) + " MB, memory_limit_mb is " + mb_text(worker.memory_limit);
 }
 }  // namespace
 
@@ -38,14 +40,19 @@ void Pool::weigh(Worker& worker, Instant now) {
   worker.weighed = now;
   worker.memory = own_memory_of(worker.pid);
   const std::uint64_t limit = worker.memory_limit;
-  if (limit == 0 || worker.memory <= limit || worker.life == Life::draining) return;
+  if (limit == 0 || worker.memory <= limit || worker.outgrown || worker.told_to_end) return;
   const bool urgent = worker.memory >= limit + limit / 4;
-  if (urgent || !worker.was_ready || !worker.attached()) return outgrow(worker, now);
-  if (worker.oversized) return;
-  // Workers of one model grow alike. They are replaced one after another.
+  const bool drains = worker.life == Life::draining;
+  // Also one that drains: it may be draining because an earlier look found it a little too large, in the middle of the
+  // call that it grows in.
+  if (urgent || (!drains && (!worker.was_ready || !worker.attached()))) return outgrow(worker, now);
+  if (worker.oversized || drains) return;
+  // Workers of one model grow alike. They are replaced one after another. One that never had a place on a GPU is not
+  // away: it may wait for just this worker's.
   const bool one_is_away = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
+    const bool was_never_there = other->life == Life::waiting && other->starts == 0;
     return other.get() != &worker && !other->retired && other->life != Life::ready && other->life != Life::failed &&
-           is_same_model(*other->record, *worker.record);
+           !was_never_there && is_same_model(*other->record, *worker.record);
   });
   if (!one_is_away) relieve(worker);
 }

@@ -80,6 +80,7 @@ std::uint64_t WorkerPool::generation() const {
     mix(static_cast<std::uint32_t>(worker->id));
     mix(static_cast<std::uint64_t>(worker->life));
     mix(worker->retired ? 1 : 0);
+    mix(worker->hopeless ? 1 : 0);
   }
   return mixed;
 }
@@ -94,6 +95,16 @@ Resolved WorkerPool::resolve(const config::Config& config, std::string_view mode
 
 void WorkerPool::apply(config::Snapshot config) {
   state_->pool->apply(std::move(config));
+}
+
+void WorkerPool::gpus_seen(gpu::Look look) {
+  state_->pool->gpus_seen(std::move(look));
+}
+std::vector<GpuView> WorkerPool::gpus() const {
+  return state_->pool->gpus();
+}
+const gpu::Look& WorkerPool::gpu_look() const {
+  return state_->pool->gpus_;
 }
 
 Outcome<WorkerPool::CallId> WorkerPool::call(WorkerId worker, CallSpec spec, Answered answered) {
@@ -163,6 +174,9 @@ WorkerView Pool::view(const Worker& worker) const {
   view.reattached = worker.reattached;
   view.memory_bytes = worker.memory;
   view.memory_limit_bytes = worker.memory_limit;
+  view.devices = worker.devices;
+  view.gpus = worker.seat.gpus;
+  view.gpu_memory_mb = worker.record->memory_mb;
   return view;
 }
 

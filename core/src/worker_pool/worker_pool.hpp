@@ -19,6 +19,7 @@
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/shm/layout.hpp"
 #include "gearbox/wire/tensor.hpp"
+#include "gpu/gpu.hpp"
 
 namespace gearbox::worker_pool {
 
@@ -56,6 +57,7 @@ struct CallSpec {
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;       // of the tenant, among those that wait for the same model
   std::uint8_t priority = 0;      // higher is sooner
+  bool gathered = false;          // one of many whose answers are kept until all are there
   std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
   /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
   std::function<void(StreamPart)> on_part;
@@ -75,9 +77,9 @@ struct WorkerView {
   WorkerId id{};
   std::string model, version;
   std::string digest;    // of the model's record
-  std::string state;     // starting, loading, probing, ready, suspect, draining, gone, failed
+  std::string state;     // waiting, starting, loading, probing, ready, suspect, draining, gone, failed
   bool retired = false;  // not wanted by the present configuration; it serves until another does, or drains
-  std::string reason;    // of failed: the last error
+  std::string reason;    // of failed: the last error; of waiting: for what
   int pid = 0;
   std::uint32_t place = 0;     // N of "worker-N"; given again when its slot has gone
   std::uint32_t running = 0;   // handed over and not yet answered: max_batch may run at once, the others wait there
@@ -90,6 +92,16 @@ struct WorkerView {
   bool reattached = false;               // an earlier node had started its process
   std::uint64_t memory_bytes = 0;        // of its own, without what it shares; as of the last look
   std::uint64_t memory_limit_bytes = 0;  // 0: none
+  std::string devices;                   // as the configuration says
+  std::vector<std::string> gpus;         // that it has a seat on: UUIDs, or indexes; see gpu::find
+  std::uint64_t gpu_memory_mb = 0;       // what its record says it needs, on all of them; 0: each is its own
+};
+
+/// A GPU of this host and who has a seat on it.
+struct GpuView {
+  gpu::Gpu gpu;
+  std::uint64_t left_mb = 0;      // what a further worker may need; 0 as well where nothing may be put
+  std::vector<WorkerId> workers;  // by id
 };
 
 /// What the workers of one model's record can do for a call.
@@ -168,6 +180,8 @@ class WorkerPool {
     config::Snapshot config;  // limits, workers, envs, models
     std::shared_ptr<Launcher> launcher;
     std::filesystem::path shim;  // the worker_shim executable
+    /// Asks for a look at the GPUs soon, which gpus_seen() then brings. Empty: nobody looks, as where there is no NVML.
+    std::function<void()> look_at_gpus;
     Timing timing{};
   };
   /// Makes the input arena (fully allocated) and listens on the workers socket.
@@ -181,6 +195,12 @@ class WorkerPool {
   /// drains, ends, and gives its memory back. Of the limits only spin_us concerns workers that run. Arenas keep their
   /// sizes: input_arena_mb and output_arena_mb must be what they were. Not from inside an answer or on_change.
   void apply(config::Snapshot config);
+
+  /// What there is of GPUs now. Workers that wait for one are started where it has become possible.
+  void gpus_seen(gpu::Look look);
+  /// As of the last look.
+  std::vector<GpuView> gpus() const;
+  const gpu::Look& gpu_look() const;
 
   /// Room in the input arena. Errors: no_space, at once.
   Outcome<SlabPtr> allocate(std::uint64_t bytes);

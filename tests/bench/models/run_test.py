@@ -33,7 +33,7 @@ class Run(unittest.TestCase):
         self.assertTrue(0 < found["models.echo_worker_busy"] <= 1, found)
 
     def test_wrong_words_are_refused(self):
-        for words in (("--models", "nosuch"), ("--peers", "nosuch"), ("--clients", "0"), ("--rounds", "0")):
+        for words in (("--models", "nosuch"), ("--peers", "nosuch"), ("--clients", "0"), ("--rounds", "0"), ("--python", "/nosuch")):
             with self.subTest(words):
                 self.assertEqual(self.bench(*words).returncode, 2)
 

@@ -53,6 +53,31 @@ TEST(ExplainPage, ReadsFromTopToBottom) {
   }
 }
 
+TEST(ExplainPage, TellsHowLongACallThatWasCutOffHadBeenAtItsWorker) {
+  std::string text = R"({"request": "ab", "state": "STATE", ERROR "steps": [{"step": "find", "model": "face",
+    "asked": "latest", "state": "cut off", "version": "1", "version_note": "the newest", "at_us": 1000, "took_us": 401000,
+    "longest_queue_us": 0, "longest_run_us": 0, "sum_run_us": 0, "longest_open_us": 400000,
+    "calls": {"made": 1, "answered": 0, "failed": 0, "retried": 0, "open": 1, "not_shown": 0},
+    "kept": [{"kept": "open", "state": "running", "version": "1", "queue_us": 1000, "there_us": 400000, "attempts": 1,
+      "picks": []}]}]})";
+  const auto page_of = [&](const std::string& state, const std::string& error) {
+    std::string facts = text;
+    facts.replace(facts.find("STATE"), 5, state);
+    facts.replace(facts.find("ERROR"), 5, error);
+    return explain_page(boost::json::parse(facts).as_object(), false);
+  };
+  const std::string over = page_of("failed", R"("error": {"code": "deadline_exceeded", "detail": "its time was up"},)");
+  EXPECT_NE(over.find("1 call, longest at its worker without an answer 400.0 ms, 1 open\n"), std::string::npos) << over;
+  EXPECT_NE(over.find("  call (open), running: waited 1.0 ms at the node, had been there for 400.0 ms when the request "
+                      "ended, version 1\n"),
+            std::string::npos)
+      << over;
+  EXPECT_EQ(over.find("longest run"), std::string::npos) << over;
+  const std::string still = page_of("running", "");
+  EXPECT_NE(still.find("waited 1.0 ms at the node, has been there for 400.0 ms, version 1\n"), std::string::npos)
+      << still;
+}
+
 TEST(ExplainPage, OfFactsThatLackMostStillPrints) {
   EXPECT_NE(
       explain_page(

@@ -107,7 +107,7 @@ TEST_F(Graph, SharesOfBranchesThatRunSideBySideDoNotAddUp) {
     return faults_of(text.replace(text.find("SHARE"), 5, last));
   };
   EXPECT_EQ(with("0.4"), "");
-  EXPECT_THAT(with("0.5"), HasSubstr("t.toml:19:18: step[2].deadline_share: the shares of a -> join add up to 1.1"));
+  EXPECT_THAT(with("0.5"), HasSubstr("t.toml:19:18: step[3].deadline_share: the shares of a -> join add up to 1.1"));
 }
 
 struct Wrong {
@@ -132,96 +132,102 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"ACircleOfTwo",
               step("a", "grey", "image = \"b.image\"") + step("b", "grey", "image = \"a.image\"") +
                   "[result]\nx = \"a.image\"\n",
-              "t.toml:12:20: step[1].inputs.image: the steps feed each other in a circle: a -> b -> a"},
+              "t.toml:12:20: step[2].inputs.image: the steps feed each other in a circle: a -> b -> a"},
         Wrong{"ACircleOfThreeBehindAnInput",
               step("first", "grey", "image = \"request.image\"") +
                   step("a", "both", "left = \"first.image\", right = \"first.image\"") +
                   step("x", "say", "text = \"z.text\"") + step("y", "say", "text = \"x.text\"") +
                   step("z", "say", "text = \"y.text\"") + "[result]\ns = \"a.same\"\nt = \"z.text\"\n",
-              "t.toml:20:19: step[3].inputs.text: the steps feed each other in a circle: x -> y -> z -> x"},
+              "t.toml:20:19: step[4].inputs.text: the steps feed each other in a circle: x -> y -> z -> x"},
         Wrong{"AStepThatFeedsItself", step("a", "grey", "image = \"a.image\"") + "[result]\nx = \"a.image\"\n",
-              "t.toml:8:20: step[0].inputs.image: the steps feed each other in a circle: a -> a"},
+              "t.toml:8:20: step[1].inputs.image: the steps feed each other in a circle: a -> a"},
         Wrong{"AnInputThatTheTaskHasNot", step("c", "cut", "image = \"request.imgae\"") + kNames + kResult,
-              "t.toml:8:20: step[0].inputs.image: 'request.imgae' is neither an input of the task nor an output of a "
+              "t.toml:8:20: step[1].inputs.image: 'request.imgae' is neither an input of the task nor an output of a "
               "step; did you mean 'request.image'?"},
         Wrong{"AStepThatIsNotThere", kCut + step("n", "name", "crop = \"d.crops\"", "for_each = \"crop\"\n") + kResult,
-              "t.toml:12:19: step[1].inputs.crop: 'd.crops' is neither"},
+              "t.toml:12:19: step[2].inputs.crop: 'd.crops' is neither"},
         Wrong{"AnOutputThatTheStepHasNot",
               kCut + step("n", "name", "crop = \"c.crop\"", "for_each = \"crop\"\n") + kResult,
-              "t.toml:12:19: step[1].inputs.crop: 'c.crop' is neither an input of the task nor an output of a step; "
+              "t.toml:12:19: step[2].inputs.crop: 'c.crop' is neither an input of the task nor an output of a step; "
               "did you mean 'c.crops'?"},
         Wrong{"AResultFromNowhere", kCut + kNames + "[result]\ntext = \"n.texts\"\n",
               "t.toml:15:8: result.text: 'n.texts' is neither"},
         Wrong{"ANameOfAResultThatIsNone", kCut + kNames + "[result]\n\"a b\" = \"n.text\"\n",
               "t.toml:15:9: result.a b: is no name of a tensor"},
         Wrong{"OtherType", step("s", "say", "text = \"request.image\"") + "[result]\nt = \"s.text\"\n",
-              "t.toml:8:19: step[0].inputs.text: the model takes BYTES [1], the source gives UINT8 [-1, -1, 3]"},
+              "t.toml:8:19: step[1].inputs.text: the model takes BYTES [1], the source gives UINT8 [-1, -1, 3]"},
         Wrong{"OtherShape", kCut + step("n", "name", "crop = \"c.boxes\"") + kResult,
-              "step[1].inputs.crop: the model takes UINT8 [-1, -1, 3], the source gives FP32 [-1, 4]"},
+              "step[2].inputs.crop: the model takes UINT8 [-1, -1, 3], the source gives FP32 [-1, 4]"},
         Wrong{"AListIntoASingleInput", kCut + step("n", "name", "crop = \"c.crops\"") + kResult,
-              "t.toml:12:19: step[1].inputs.crop: is a list (list of UINT8 [-1, -1, 3]); give it to the step with "
+              "t.toml:12:19: step[2].inputs.crop: is a list (list of UINT8 [-1, -1, 3]); give it to the step with "
               "for_each = \"crop\""},
         Wrong{"TwoListsInOneStep",
               kCut + step("j", "both", "left = \"c.crops\", right = \"c.crops\"", "for_each = \"left\"\n") +
                   "[result]\ns = \"j.same\"\n",
-              "step[1].inputs.right: is a list (list of UINT8 [-1, -1, 3]); the step takes the items of 'left' one by "
+              "step[2].inputs.right: is a list (list of UINT8 [-1, -1, 3]); the step takes the items of 'left' one by "
               "one, and of no second list"},
         Wrong{"ForEachOfASingleTensor",
               step("n", "name", "crop = \"request.image\"", "for_each = \"crop\"\n") + kResult,
-              "t.toml:8:19: step[0].inputs.crop: for_each needs a list"},
+              "t.toml:8:19: step[1].inputs.crop: for_each needs a list"},
         Wrong{"ForEachOfNoInput", kCut + step("n", "name", "crop = \"c.crops\"", "for_each = \"crops\"\n") + kResult,
-              "t.toml:13:12: step[1].for_each: 'crops' is none of the step's inputs"},
+              "t.toml:13:12: step[2].for_each: 'crops' is none of the step's inputs"},
         Wrong{"AListOfLists",
               kCut + step("d", "cut", "image = \"c.crops\"", "for_each = \"image\"\n") +
                   step("n", "name", "crop = \"d.crops\"", "for_each = \"crop\"\n") + kResult,
-              "step[2].inputs.crop: 'd.crops' would be a list of lists: step 'd' runs once for each item"},
+              "step[3].inputs.crop: 'd.crops' would be a list of lists: step 'd' runs once for each item"},
         Wrong{"AListOfListsAsResult",
               kCut + step("d", "cut", "image = \"c.crops\"", "for_each = \"image\"\n") + "[result]\nx = \"d.crops\"\n",
               "t.toml:15:5: result.x: 'd.crops' would be a list of lists"},
         Wrong{"AnInputNotFed", step("j", "both", "left = \"request.image\"") + "[result]\ns = \"j.same\"\n",
-              "t.toml:8:10: step[0].inputs: input 'right' of model 'both' is not fed"},
+              "t.toml:8:10: step[1].inputs: input 'right' of model 'both' is not fed"},
         Wrong{"NoInputs", "[[step]]\nname = \"n\"\nmodel = \"name\"\n" + kResult,
-              "t.toml:5:1: step[0]: 'inputs' is missing"},
+              "t.toml:5:1: step[1]: 'inputs' is missing"},
         Wrong{"InputsThatAreNoTable", "[[step]]\nname = \"n\"\nmodel = \"name\"\ninputs = 3\n" + kResult,
-              "t.toml:8:10: step[0].inputs: expected a table, got an integer"},
+              "t.toml:8:10: step[1].inputs: expected a table, got an integer"},
         Wrong{"AnInputThatTheModelHasNot",
               step("c", "cut", "image = \"request.image\", imag = \"request.image\"") + kNames + kResult,
-              "step[0].inputs.imag: model 'cut' has no such input; did you mean 'image'?"},
+              "step[1].inputs.imag: model 'cut' has no such input; did you mean 'image'?"},
+        Wrong{"AnInputOfNoUse",
+              "[[input]]\nname = \"extra\"\ndtype = \"UINT8\"\n" + step("n", "name", "crop = \"request.image\"") +
+                  kResult,
+              "t.toml:6:8: input[2].name: input 'extra' feeds no step and is no result"},
+        Wrong{"AnEmptyRange", step("n", "name", "crop = \"request.image\"", "version = \">2,<1\"\n") + kResult,
+              "t.toml:9:11: step[1].version: '>2,<1' is an empty range: no version can be in it"},
         Wrong{"AStepOfNoUse", kCut + kNames + step("idle", "grey", "image = \"request.image\"") + kResult,
-              "t.toml:15:8: step[2].name: step 'idle' feeds nothing and is no result"},
+              "t.toml:15:8: step[3].name: step 'idle' feeds nothing and is no result"},
         Wrong{"ANameTwice", kCut + step("c", "grey", "image = \"request.image\"") + kNames + kResult,
-              "t.toml:10:8: step[1].name: 'c' is there twice"},
+              "t.toml:10:8: step[2].name: 'c' is there twice"},
         Wrong{"NoName", "[[step]]\nmodel = \"cut\"\ninputs = { image = \"request.image\" }\n" + kResult,
-              "t.toml:5:1: step[0]: 'name' is missing"},
+              "t.toml:5:1: step[1]: 'name' is missing"},
         Wrong{"ANameThatIsNone", step("a b", "cut", "image = \"request.image\"") + kResult,
-              "t.toml:6:8: step[0].name: 'a b' is no name"},
+              "t.toml:6:8: step[1].name: 'a b' is no name"},
         Wrong{"ANameWithADot", step("a.b", "cut", "image = \"request.image\"") + kResult,
-              "step[0].name: a step's name has no dot"},
+              "step[1].name: a step's name has no dot"},
         Wrong{"ANameThatIsANumber", "[[step]]\nname = 3\nmodel = \"cut\"\n" + kResult,
-              "t.toml:6:8: step[0].name: expected a text in quotes, got an integer"},
+              "t.toml:6:8: step[1].name: expected a text in quotes, got an integer"},
         Wrong{"NoModel", "[[step]]\nname = \"n\"\ninputs = { image = \"request.image\" }\n" + kResult,
-              "t.toml:5:1: step[0]: 'model' is missing"},
+              "t.toml:5:1: step[1]: 'model' is missing"},
         Wrong{"AModelThatIsNotThere", step("c", "cutt", "image = \"request.image\"") + kNames + kResult,
-              "t.toml:7:9: step[0].model: no folder in models/ has a model called 'cutt'; did you mean 'cut'?"},
+              "t.toml:7:9: step[1].model: no folder in models/ has a model called 'cutt'; did you mean 'cut'?"},
         Wrong{"AVersionThatIsNotThere", step("n", "name", "crop = \"request.image\"", "version = \"1.5\"\n") + kResult,
-              "t.toml:9:11: step[0].version: model 'name' has no version '1.5'; there is 1.0, 1.4, 2.0"},
+              "t.toml:9:11: step[1].version: model 'name' has no version '1.5'; there is 1.0, 1.4, 2.0"},
         Wrong{"ARangeWithNothingInside", step("n", "name", "crop = \"request.image\"", "version = \">=3\"\n") + kResult,
-              "t.toml:9:11: step[0].version: model 'name' has no version in '>=3'; there is 1.0, 1.4, 2.0"},
+              "t.toml:9:11: step[1].version: model 'name' has no version in '>=3'; there is 1.0, 1.4, 2.0"},
         Wrong{"ARangeThatIsNone", step("n", "name", "crop = \"request.image\"", "version = \">=1,2\"\n") + kResult,
-              "t.toml:9:11: step[0].version: '2' is no version and no comparison; valid are a version (\"1.2\"), "
+              "t.toml:9:11: step[1].version: '2' is no version and no comparison; valid are a version (\"1.2\"), "
               "\"latest\", comparisons (\">=1.2,<2\"), \"~1.2\" and \"1.*\""},
         Wrong{"AShareOverOne", step("n", "name", "crop = \"request.image\"", "deadline_share = 1.5\n") + kResult,
-              "t.toml:9:18: step[0].deadline_share: 1.5 is out of range (0.01 to 1)"},
+              "t.toml:9:18: step[1].deadline_share: 1.5 is out of range (0.01 to 1)"},
         Wrong{"SharesOfAWayOverOne",
               step("c", "cut", "image = \"request.image\"", "deadline_share = 0.7\n") +
                   step("n", "name", "crop = \"c.crops\"", "for_each = \"crop\"\ndeadline_share = 0.4\n") + kResult,
-              "t.toml:15:18: step[1].deadline_share: the shares of c -> n add up to 1.1, more than the whole"},
+              "t.toml:15:18: step[2].deadline_share: the shares of c -> n add up to 1.1, more than the whole"},
         Wrong{"TooManyRetries", step("n", "name", "crop = \"request.image\"", "retry = 6\n") + kResult,
-              "t.toml:9:9: step[0].retry: 6 is out of range (0 to 5)"},
+              "t.toml:9:9: step[1].retry: 6 is out of range (0 to 5)"},
         Wrong{"ASourceThatIsNone", step("n", "name", "crop = \"image\"") + kResult,
-              "t.toml:8:19: step[0].inputs.crop: 'image' is no source"},
+              "t.toml:8:19: step[1].inputs.crop: 'image' is no source"},
         Wrong{"ASourceThatIsANumber", step("n", "name", "crop = 7") + kResult,
-              "t.toml:8:19: step[0].inputs.crop: expected a text in quotes, got an integer"},
+              "t.toml:8:19: step[1].inputs.crop: expected a text in quotes, got an integer"},
         Wrong{"NoResult", kCut + kNames, "t.toml:1:1: 'result' is missing"},
         Wrong{"AnEmptyResult", kCut + kNames + "[result]\n", "t.toml:14:1: result: is empty"}),
     [](const auto& one) { return std::string(one.param.name); });
@@ -230,6 +236,32 @@ TEST_F(Graph, FaultsThatFollowFromAnUnknownModelAreNotTold) {
   const std::string told =
       faults_of(kInput + step("c", "cutt", "image = \"request.image\"") + kNames + "[result]\ntext = \"n.text\"\n");
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 0) << told;
+}
+
+TEST_F(Graph, WhatFollowsFromAStepsNameIsNotTold) {
+  const auto lines_with = [&](const std::string& name, const std::string& source) {
+    return faults_of(kInput + step(name, "name", "crop = \"request.image\"") + "[result]\ntext = \"" + source +
+                     ".text\"\n");
+  };
+  const std::string longest(80, 's');
+  for (const std::string& name : {longest, std::string("a.b")}) {
+    const std::string told = lines_with(name, name);
+    EXPECT_THAT(told, HasSubstr("step[1].name: "));
+    EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 0) << told;
+  }
+  const std::string other = lines_with(longest, "s");
+  EXPECT_THAT(other, HasSubstr("'s.text' is neither"));
+  EXPECT_THAT(other, ::testing::Not(HasSubstr("did you mean '."))) << other;
+  const std::string told = lines_with("request", "request");
+  EXPECT_THAT(told, HasSubstr("'request' stands for what the device sent"));
+  EXPECT_THAT(told, ::testing::Not(HasSubstr("circle"))) << told;
+}
+
+TEST_F(Graph, AnInputMayGoStraightIntoTheResult) {
+  EXPECT_EQ(faults_of(kInput + "[[input]]\nname = \"note\"\ndtype = \"UINT8\"\n" +
+                      step("n", "name", "crop = \"request.image\"") +
+                      "[result]\ntext = \"n.text\"\nnote = \"request.note\"\n"),
+            "");
 }
 
 TEST(OwnSteps, FaultsNameTheirPlaceWithoutAFile) {

@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadMain{"FloatForInteger", "[node]\nspin_us = 20.0\n", "got a number with a fraction"},
         BadMain{"ZeroConnections", "[central]\nmax_connections = 0\n", "0 is out of range (1 to 1000000)"},
         BadMain{"NegativeWorkers", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ncount = -1\n",
-                "worker[2].count: -1 is out of range (0 to 64)"},
+                "worker[3].count: -1 is out of range (0 to 64)"},
         BadMain{"ABillionWorkers", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ncount = 1000000000\n",
                 "1000000000 is out of range"},
         BadMain{"UnknownModel", "[[worker]]\nmodel = \"detct\"\nenv = \"py\"\n",
@@ -192,10 +192,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "has no version '9'; there is 1"},
         BadMain{"UnknownEnv", "[[worker]]\nmodel = \"detect\"\nenv = \"pi\"\n",
                 "there is no [env.pi]; did you mean 'py'?"},
-        BadMain{"NoEnv", "[[worker]]\nmodel = \"detect\"\n", "worker[2]: 'env' is missing"},
+        BadMain{"NoEnv", "[[worker]]\nmodel = \"detect\"\n", "worker[3]: 'env' is missing"},
         BadMain{"BadModelName", "[[worker]]\nmodel = \"../../etc/passwd\"\nenv = \"py\"\n", "is no name"},
         BadMain{"BadDevice", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"gpu\"\n",
                 "is no list of devices"},
+        BadMain{"BadListOfDevices", "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\ndevices = \"cuda,cuda:0\"\n",
+                "'cuda,cuda:0' is no list of devices (\"cpu\"; \"cuda\", a GPU that the node chooses;"},
         BadMain{"UploadOverArena", "[node.limits]\nmax_upload_mb = 300\n",
                 "max_upload_mb (300) may be half of input_arena_mb (256) at most"},
         BadMain{"ShortKey", "[node]\ncentral_key = \"00ff\"\n", "expected 64 hexadecimal digits"},
@@ -229,7 +231,7 @@ TEST_F(ConfigFolder, TellsTheFaultsOfAllFilesAtOnce) {
   write_changed("tasks/read-text.toml", kTask, "summary", "sumary");
   const std::string text = faults();
   EXPECT_THAT(text, HasSubstr("gearbox.toml:2:11: central.idle_ms: 0 is out of range"));
-  EXPECT_THAT(text, HasSubstr("models/read/model.toml:9:9: output[0].dtype: 'TEXT' is no type"));
+  EXPECT_THAT(text, HasSubstr("models/read/model.toml:9:9: output[1].dtype: 'TEXT' is no type"));
   EXPECT_THAT(text, HasSubstr("tasks/read-text.toml:1:1: sumary: unknown key; did you mean 'summary'?"));
 }
 

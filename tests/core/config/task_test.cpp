@@ -42,11 +42,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadTask{"UnknownModel", "model = \"detect\"", "model = \"detekt\"",
                 "has a model called 'detekt'; did you mean 'detect'?"},
         BadTask{"UnknownVersion", "version = \"2\"", "version = \"3\"",
-                "step[1].version: model 'read' has no version '3'"},
+                "step[2].version: model 'read' has no version '3'"},
         BadTask{"UnknownSource", "request.image", "request.imag",
                 "neither an input of the task nor an output of a step; did you mean 'request.image'?"},
         BadTask{"ACircleOfTwo", "request.image", "read.text",
-                "step[1].inputs.crop: the steps feed each other in a circle: detect -> read -> detect"},
+                "step[2].inputs.crop: the steps feed each other in a circle: detect -> read -> detect"},
         BadTask{"SourceOfItself", "detect.crops", "read.text", "in a circle: read -> read"},
         BadTask{"NoSource", "\"request.image\"", "\"image\"", "'image' is no source"},
         BadTask{"ForEachOfASingleTensor", "crop = \"detect.crops\"", "crop = \"request.image\"",
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadTask{"ShapesThatDoNotMeet", "shape = [-1, -1, 3]", "shape = [-1, -1, 4]",
                 "the source gives UINT8 [-1, -1, 4]"},
         BadTask{"RanksThatDoNotMeet", "shape = [-1, -1, 3]", "shape = [-1, -1]", "the source gives UINT8 [-1, -1]"},
-        BadTask{"StepNameTwice", "name = \"read\"", "name = \"detect\"", "step[1].name: 'detect' is there twice"},
+        BadTask{"StepNameTwice", "name = \"read\"", "name = \"detect\"", "step[2].name: 'detect' is there twice"},
         BadTask{"StepCalledRequest", "name = \"detect\"", "name = \"request\"", "choose another name"},
         BadTask{"ResultFromNowhere", "\"read.text\"", "\"read.texts\"", "result.text: 'read.texts' is neither"},
         BadTask{"NoResult", "[result]\ntext = \"read.text\"\ncount = \"detect.count\"\n", "", "'result' is missing"},
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadTask{"NegativeDeadline", "summary", "deadline_ms = -1\nsummary", "-1 is out of range"},
         BadTask{"DeadlineOverAnHour", "summary", "deadline_ms = 3600001\nsummary",
                 "deadline_ms: 3600001 is out of range (0 to 3600000)"},
-        BadTask{"UnknownKeyOfAStep", "for_each", "foreach", "step[1].foreach: unknown key; did you mean 'for_each'?"}),
+        BadTask{"UnknownKeyOfAStep", "for_each", "foreach", "step[2].foreach: unknown key; did you mean 'for_each'?"}),
     [](const auto& one) { return std::string(one.param.name); });
 
 TEST_F(ConfigFolder, RefusesATaskFileWhoseNameIsNone) {

@@ -54,6 +54,17 @@ TEST(AskedFault, SaysWhatIsWrongAndWhatIsValid) {
   EXPECT_THAT(asked_fault(">=" + std::string(200, '1')), ::testing::HasSubstr("longer than 128 bytes"));
 }
 
+TEST(AskedFault, SaysThatARangeIsEmptyInItself) {
+  for (const char* empty : {">2,<1", ">1,<1", ">=1,<1", ">1,<=1", "=1,=2", "1.*,>=2", "1.*,<1", "1.*,2.*", "~1.2,>=2",
+                            "~1.2,<1.2", "2.1.*,<2"}) {
+    EXPECT_THAT(asked_fault(empty), ::testing::HasSubstr("is an empty range")) << empty;
+  }
+  for (const char* fine : {">=1,<=1", ">1,<2", "*", "1.*,>=1.5", "~1.2,<2", "1.*,1.2.*", "1.*,!=1.9", "<2,<1", ">=1,>2",
+                           "1.*,<2", "1.*,>=1", "<=1.5,1.*"}) {
+    EXPECT_EQ(asked_fault(fine), "") << fine;
+  }
+}
+
 TEST(FindModel, OfARangeIsTheNewestInside) {
   Config config;
   for (const char* version : {"0.9", "1.2", "1.10", "2.0"}) {

@@ -98,6 +98,39 @@ TEST(ExplainJson, TellsWhoChoseAndWhoWasExcludedAndWhy) {
   EXPECT_EQ(pick.at("failed").at("code").as_string(), "worker_lost");
 }
 
+TEST(ExplainJson, ACallThatWasCutOffTellsHowLongItHadBeenAtItsWorker) {
+  Trace trace;
+  trace.arrived = kStart;
+  trace.ready = kStart + milliseconds(500);
+  trace.over = true;
+  Step& step = trace.steps.emplace_back();
+  step.started = kStart;
+  for (const int got_ms : {100, 300}) {
+    Call call;
+    call.submitted = kStart;
+    Pick pick;
+    pick.at = kStart + milliseconds(got_ms);
+    pick.chosen = WorkerId{1};
+    call.add(std::move(pick));
+    step.add_open(std::move(call), trace.kept_bytes);
+  }
+  Call waited;
+  waited.submitted = kStart;
+  step.add_open(std::move(waited), trace.kept_bytes);
+  // Asked for long after its end.
+  const boost::json::object facts = to_json(trace, 0, kStart + seconds(60));
+  const auto& told = facts.at("steps").at(0);
+  EXPECT_EQ(told.at("longest_open_us").to_number<int>(), 400'000);
+  const auto& kept = told.at("kept").as_array();
+  ASSERT_EQ(kept.size(), 3U);
+  EXPECT_EQ(kept[0].at("there_us").to_number<int>(), 400'000);
+  EXPECT_EQ(kept[0].at("queue_us").to_number<int>(), 100'000);
+  EXPECT_FALSE(kept[0].as_object().contains("run_us")) << "nobody knows";
+  EXPECT_EQ(kept[1].at("there_us").to_number<int>(), 200'000);
+  EXPECT_FALSE(kept[2].as_object().contains("there_us")) << "no worker had it";
+  EXPECT_EQ(kept[2].at("queue_us").to_number<int>(), 500'000);
+}
+
 TEST(ExplainJson, AnErrorsTextThatIsNoUtf8StaysJson) {
   Trace trace;
   trace.error = Errc::model_failed;

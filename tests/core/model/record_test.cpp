@@ -136,8 +136,8 @@ TEST_F(ModelFolder, TellsAllFaultsOfOneFileAtOnce) {
   EXPECT_THAT(text, HasSubstr("model.toml:2:11: version: expected a text in quotes, got an integer"));
   EXPECT_THAT(text, HasSubstr("model.toml:3:13: max_batch: 0 is out of range (1 to 1024)"));
   EXPECT_THAT(text, HasSubstr("model.toml:4:1: threds: unknown key; did you mean 'threads'?"));
-  EXPECT_THAT(text, HasSubstr("model.toml:7:9: input[0].dtype: 'FLOAT' is no type"));
-  EXPECT_THAT(text, HasSubstr("model.toml:8:9: input[0].shape: -2 is out of range"));
+  EXPECT_THAT(text, HasSubstr("model.toml:7:9: input[1].dtype: 'FLOAT' is no type"));
+  EXPECT_THAT(text, HasSubstr("model.toml:8:9: input[1].shape: -2 is out of range"));
 }
 
 TEST_F(ModelFolder, RefusesARecordWithoutItsModelFile) {

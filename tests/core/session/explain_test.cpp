@@ -119,6 +119,22 @@ TEST_F(Explains, AFullWorkerIsExcludedAndACallThatWaitsSaysWhy) {
   EXPECT_EQ(running.steps.at(0).still_open.at(0).attempts, 1U);
 }
 
+TEST_F(Explains, ACallThatRanUntilTheDeadlineTellsHowLongItHadBeenThere) {
+  start({"hang"});
+  const DevicePtr device = log_in();
+  send_inline(device, "hang", 1, 400);
+  EXPECT_EQ(error_of(next_final(device)).code, Errc::deadline_exceeded);
+  const explain::Trace trace = trace_of(1);
+  ASSERT_TRUE(trace.over);
+  const explain::Step& step = trace.steps.at(0);
+  ASSERT_EQ(step.still_open.size(), 1U);
+  const explain::Call& call = step.still_open[0];
+  const microseconds there = call.been_there(trace.ready);
+  EXPECT_EQ(there, elapsed(step.open_since, trace.ready));
+  EXPECT_GT(there, milliseconds(100));  // of the 400, a slow machine may take some before it gets there
+  EXPECT_LE(call.waited_at_node(trace.ready) + there, elapsed(trace.arrived, trace.ready));
+}
+
 TEST_F(Explains, AForEachOfManyCallsKeepsFew) {
   start({"split", "echo", "echo"});
   ASSERT_EQ(ask(log_in(), "scatter", some_bytes(60), id_of(1)).header.type, FrameType::result);

@@ -1,4 +1,6 @@
 // Requests and answers that outlive the process of their node: what was acknowledged is finished by the next one, once.
+#include <fstream>
+#include <future>
 #include <thread>
 
 #include "core/session/node_fixture.hpp"
@@ -76,8 +78,7 @@ class Outlive : public NodeFixture {
     EXPECT_TRUE(until([&] { return gate_.is_reached(); }));
   }
   void stream(const DevicePtr& device, const std::string& task, RequestId id, std::uint32_t from, bool inlined) {
-    const std::string words = "count=40 size=20";
-    const ByteView bytes = view_of(words);
+    const ByteView bytes = view_of(words_);
     wire::Submit submit = wire::parse<wire::Submit>(submit_of(task, bytes)).value();
     submit.stream = true;
     wire::FrameHeader header;
@@ -101,11 +102,35 @@ class Outlive : public NodeFixture {
       asio::co_spawn(io_, write(device, header, {}, {}), asio::detached);
     }
   }
+  struct Hold {
+    std::promise<void> go;
+    std::future<void> there;
+  };
+  /// The journal's thread comes `there` in its turn, and does nothing more until `go`.
+  Hold queue_hold() {
+    Hold hold;
+    const auto there = std::make_shared<std::promise<void>>();
+    hold.there = there->get_future();
+    journal_->fetch(id_key(), [go = hold.go.get_future().share(), there](const Outcome<journal::Found>&) {
+      there->set_value();
+      go.wait();
+    });
+    return hold;
+  }
+  std::promise<void> hold_journal() {
+    Hold hold = queue_hold();
+    hold.there.get();
+    return std::move(hold.go);
+  }
+  static RequestKey id_key() { return RequestKey{{}, id_of(255)}; }
+  /// No request is in memory.
+  bool book_is_idle() { return requests_->known() == 0; }
   void acknowledge(const DevicePtr& device, RequestId id) {
     send(device, FrameType::result_ack, id, {});
     ASSERT_TRUE(until([&] { return journal_->counters().forgotten == 1; }));
   }
 
+  std::string words_ = "count=40 size=20";  // what streams are to be like
   journal::Journal::Setup setup_;
   std::unique_ptr<journal::Journal> journal_;
   std::unique_ptr<store::ResultStore> store_;
@@ -194,7 +219,48 @@ TEST_F(Outlive, ARequestThatMayBeWhatEndsTheNodeIsGivenUp) {
   }
   next_process({"pace"});
   EXPECT_EQ(requests_->counters().recovered, 0U);
+  EXPECT_EQ(requests_->quarantine().all().size(), 1U);
   EXPECT_EQ(error_of(ask_again(log_in(), "pace", bytes, id_of(1))).code, Errc::quarantined);
+}
+
+TEST_F(Outlive, AQuarantineOutlivesItsNodeToo) {
+  service_.quarantine = folder_.path() / "quarantine.json";
+  begin({"die"});
+  const Bytes bytes = some_bytes(10);
+  const DevicePtr first = log_in();
+  const Error told = error_of(ask(first, "die", bytes, id_of(1)));
+  ASSERT_EQ(told.code, Errc::quarantined);
+  acknowledge(first, id_of(1));  // nothing but the quarantine remembers it now
+  const Quarantined before = requests_->quarantine().all().at(0);
+  next_process({"die"});
+  ASSERT_EQ(requests_->quarantine().all().size(), 1U);
+  const Quarantined& held = requests_->quarantine().all()[0];
+  EXPECT_EQ(held.key, before.key);
+  EXPECT_EQ(held.user, before.user);
+  EXPECT_EQ(held.task, "die");
+  EXPECT_EQ(held.deadly.model, "die");
+  EXPECT_EQ(held.deadly.ends, before.deadly.ends);
+  EXPECT_EQ(held.reason, before.reason);
+  EXPECT_EQ(held.input_bytes, before.input_bytes);
+  EXPECT_EQ(held.since_unix_ms, before.since_unix_ms);
+  EXPECT_EQ(error_of(ask(log_in(), "die", bytes, id_of(1))).code, Errc::quarantined);
+  ASSERT_TRUE(requests_->release(to_text(held.key.id)));
+  next_process({"die"});
+  EXPECT_TRUE(requests_->quarantine().all().empty());
+}
+
+TEST_F(Outlive, AQuarantineThatCannotBeReadIsSetAside) {
+  service_.quarantine = folder_.path() / "quarantine.json";
+  for (const char* text : {"", "{\"requests\": [{\"device\": \"00\"}]}", "[]", "\0\0\0\0"}) {
+    std::ofstream(service_.quarantine) << text;
+    begin({"echo"});
+    EXPECT_TRUE(requests_->quarantine().all().empty());
+    EXPECT_TRUE(std::filesystem::exists(service_.quarantine.string() + ".damaged")) << text;
+    EXPECT_EQ(ask(log_in(), "echo", some_bytes(5), id_of(1)).header.type, FrameType::result);
+    end_process();
+    std::filesystem::remove_all(setup_.folder);
+    std::filesystem::remove(service_.quarantine.string() + ".damaged");
+  }
 }
 
 TEST_F(Outlive, ADeadlineGoesOnWhileNoProcessIsThere) {
@@ -228,16 +294,171 @@ TEST_F(Outlive, ADeviceThatIsLostDoesNotLoseWhatWasAcknowledged) {
 
 TEST_F(Outlive, WhatTheJournalHasNoRoomForIsRefusedAndMayComeAgain) {
   setup_.max_bytes = 20'000;
-  begin({"echo"});
+  begin({"echo", "pace"});
   const DevicePtr device = log_in();
   ASSERT_EQ(ask(device, "echo", some_bytes(15'000), id_of(1)).header.type, FrameType::result);
-  send(device, FrameType::submit, id_of(2), submit_of("echo", some_bytes(6000)), some_bytes(6000), 0,
-       wire::kInlinePayload);
+  // Held at the gate: an answer that is there sooner than the refusal would be told.
+  send(device, FrameType::submit, id_of(2), submit_of("pace", slow(6000)), slow(6000), 0, wire::kInlinePayload);
   const wire::Frame refused = next(device);
   EXPECT_EQ(error_of(refused).code, Errc::no_space) << "and it was not said to be accepted";
   EXPECT_GT(wire::parse<wire::ErrorMessage>(refused.json).value().retry_after_ms, 0U);
   acknowledge(device, id_of(1));
   EXPECT_EQ(ask(device, "echo", some_bytes(6000), id_of(2)).payload, some_bytes(6000));
+}
+
+TEST_F(Outlive, AnAnswerGoesToTheShelfAndBack) {
+  service_.linger = milliseconds(50);
+  begin({"echo"});
+  const Bytes bytes = some_bytes(100'000);
+  const DevicePtr device = log_in(true);
+  ASSERT_EQ(ask(device, "echo", bytes, id_of(1)).header.type, FrameType::result);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(until([&] { return book_is_idle(); }));  // only the journal has it
+    const wire::Frame answer = ask_again(log_in(), "echo", bytes, id_of(1));
+    ASSERT_EQ(answer.header.type, FrameType::result) << answer.json;
+    EXPECT_EQ(answer.payload, bytes);
+  }
+  EXPECT_EQ(calls(), 1U);
+  ASSERT_TRUE(until([&] { return book_is_idle(); }));
+  acknowledge(device, id_of(1));  // late, and heard all the same
+}
+
+TEST_F(Outlive, ARecoveredStreamEndsAtItsDeadlineAndItsDeviceHearsThat) {
+  config_.tasks["steady"].deadline = milliseconds(400);
+  begin({"steady"});
+  const DevicePtr first = log_in();
+  stream(first, "steady", id_of(1), 0, true);
+  take_parts(first, id_of(1), 0, 3);
+  next_process({"steady"});
+  ASSERT_EQ(requests_->counters().recovered, 1U);
+  ASSERT_TRUE(until([&] { return journal_->counters().settled == 1; }));
+  const DevicePtr device = log_in();
+  stream(device, "steady", id_of(1), 3, false);
+  EXPECT_EQ(error_of(next_final(device)).code, Errc::deadline_exceeded);
+}
+
+TEST_F(Outlive, AStreamWhoseDeviceIsGoneLetsGoOfItsWorkerAndGoesOnLater) {
+  service_.linger = milliseconds(50);
+  words_ = "count=3000 size=20";  // far more than the window
+  begin({"steady"});
+  {
+    const DevicePtr first = log_in(true);
+    stream(first, "steady", id_of(1), 0, true);
+    take_parts(first, id_of(1), 0, 5);
+    first->stream->close();
+  }
+  ASSERT_TRUE(until([&] { return pool_->memory().input_used == 0 && pool_->memory().output_used == 0; }));
+  ASSERT_EQ(requests_->open(), 1U);
+  bool idle = false;
+  requests_->drain([&] { idle = true; });
+  ASSERT_TRUE(until([&] { return idle; })) << "a stop does not wait for a device that is away";
+  const DevicePtr device = log_in();
+  stream(device, "steady", id_of(1), 5, false);
+  take_parts(device, id_of(1), 5, 3000);
+  EXPECT_EQ(next_final(device).header.type, FrameType::result);
+}
+
+TEST_F(Outlive, AStreamThatEndedWithoutItsDeviceIsSaidToBeBroken) {
+  service_.linger = milliseconds(50);
+  begin({"stream"});
+  {
+    const DevicePtr first = log_in(true);
+    stream(first, "stream", id_of(1), 0, true);
+    take_parts(first, id_of(1), 0, 40);
+    ASSERT_EQ(next_final(first).header.type, FrameType::result);
+    first->stream->close();
+  }
+  ASSERT_TRUE(until([&] { return journal_->counters().settled == 1 && book_is_idle(); }));
+  const DevicePtr device = log_in();
+  stream(device, "stream", id_of(1), 20, false);
+  EXPECT_EQ(error_of(next_final(device)).code, Errc::stream_broken);
+}
+
+TEST_F(Outlive, PartsThatWereAcknowledgedAreNotAskedForAgain) {
+  begin({"steady"});
+  const DevicePtr device = log_in();
+  stream(device, "steady", id_of(1), 0, true);
+  take_parts(device, id_of(1), 0, 10);
+  ASSERT_TRUE(until([&] { return device->inbox.size() >= 20; }));
+  device->inbox.clear();
+  stream(device, "steady", id_of(1), 3, false);
+  wire::Frame frame = next_final(device);
+  while (frame.header.type == FrameType::result_part || frame.header.type == FrameType::result)
+    frame = next_final(device);
+  EXPECT_EQ(error_of(frame).code, Errc::stream_broken);
+}
+
+TEST_F(Outlive, NothingIsToldBeforeItIsDurable) {
+  begin({"echo", "steady"});
+  const DevicePtr device = log_in();
+  std::promise<void> disk = hold_journal();
+  send(device, FrameType::submit, id_of(1), submit_of("echo", some_bytes(100)), some_bytes(100), 0,
+       wire::kInlinePayload);
+  stream(device, "steady", id_of(2), 0, true);
+  ASSERT_TRUE(until([&] { return requests_->counters().answered == 2; })) << "they run meanwhile";
+  send(device, FrameType::ping, {}, {});
+  EXPECT_EQ(next(device).header.type, FrameType::pong) << "nothing came before it";
+  disk.set_value();
+  std::map<RequestId, std::vector<FrameType>> heard;
+  while (heard[id_of(1)].size() < 2 || heard[id_of(2)].size() < 42) {
+    const wire::Frame frame = next(device);
+    ASSERT_NE(frame.header.type, FrameType{}) << "no frame came";
+    heard[frame.header.request].push_back(frame.header.type);
+  }
+  EXPECT_EQ(heard[id_of(1)], (std::vector{FrameType::accepted, FrameType::result}));
+  EXPECT_EQ(heard[id_of(2)].front(), FrameType::accepted);
+  EXPECT_EQ(heard[id_of(2)].back(), FrameType::result);
+}
+
+TEST_F(Outlive, WhatIsCancelledWhileItIsBeingWrittenHearsThat) {
+  begin({"pace"});
+  const DevicePtr device = log_in();
+  std::promise<void> disk = hold_journal();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", slow()), slow(), 0, wire::kInlinePayload);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  send(device, FrameType::cancel, id_of(1), {});
+  ASSERT_TRUE(until([&] { return requests_->open() == 0; }));
+  disk.set_value();
+  EXPECT_EQ(error_of(next_final(device)).code, Errc::cancelled);
+  ASSERT_TRUE(until([&] { return journal_->counters().forgotten == 1; }));
+}
+
+/// Slabs may be given back on the strand alone, and with its last owner a request gives them back.
+TEST_F(Outlive, TheJournalsThreadOwnsNoRequestOnceItHasTold) {
+  service_.linger = milliseconds(50);
+  begin({"pace"});
+  const DevicePtr device = log_in();
+  Hold first = queue_hold();
+  first.there.get();
+  send(device, FrameType::submit, id_of(1), submit_of("pace", slow()), slow(), 0, wire::kInlinePayload);
+  ASSERT_TRUE(until([&] { return gate_.is_reached(); }));
+  Hold second = queue_hold();  // in one batch with the acceptance, which is told before
+  first.go.set_value();
+  second.there.get();
+  ASSERT_TRUE(until([&] { return requests_->counters().accepted == 1; }));
+  send(device, FrameType::cancel, id_of(1), {});
+  ASSERT_TRUE(until([&] { return requests_->known() == 0; }));
+  const explain::TracePtr trace = book_.find(to_text(id_of(1))).value();
+  EXPECT_TRUE(until([&] { return trace.use_count() == 2; })) << trace.use_count() << " owners: book, test, and whom?";
+  second.go.set_value();
+}
+
+TEST_F(Outlive, ACancelledRequestLeavesNothing) {
+  begin({"pace"});
+  const DevicePtr device = log_in();
+  hold(device, slow(), id_of(1));
+  send(device, FrameType::cancel, id_of(1), {});
+  EXPECT_EQ(error_of(next_final(device)).code, Errc::cancelled);
+  ASSERT_TRUE(until([&] { return journal_->counters().requests == 0; }));
+}
+
+TEST_F(Outlive, WhatIsReleasedFromQuarantineIsNotToldFromTheShelf) {
+  service_.quarantine = folder_.path() / "quarantine.json";
+  begin({"die"});
+  ASSERT_EQ(error_of(ask(log_in(), "die", some_bytes(10), id_of(1))).code, Errc::quarantined);
+  next_process({"die"});
+  ASSERT_TRUE(requests_->release(to_text(id_of(1))));
+  ASSERT_TRUE(until([&] { return journal_->counters().requests == 0; }));
 }
 
 TEST_F(Outlive, AStreamGoesOnBehindThePartsThatItsDeviceHas) {

@@ -11,6 +11,7 @@ using wire::FrameType;
 class Pipeline : public NodeFixture {};
 
 TEST_F(Pipeline, ScattersAListAndGathersTheAnswersInOrder) {
+  config_.node.limits.output_arena_bytes = 8 << 20;  // a few grants, in which many small answers must not settle
   start({"split", "echo", "echo"});
   const Bytes bytes = some_bytes(60);
   const wire::Frame frame = ask(log_in(), "scatter", bytes, id_of(1));
@@ -111,6 +112,16 @@ TEST_F(Pipeline, AnEmptyListFlowsThroughTwoScatteredStepsInARow) {
   EXPECT_EQ(result.timing.steps.at(2).calls, 0U);
   const Bytes bytes = some_bytes(9);
   EXPECT_EQ(ask(device, "twice", bytes, id_of(2)).payload, bytes) << "and a list that is not empty stays in order";
+}
+
+TEST_F(Pipeline, AListAsLongAsAnAnswerHoldsIsScatteredAndGathered) {
+  start({"split", "echo"});
+  dispatcher_->limit(1000);
+  const Bytes bytes = some_bytes(wire::kMaxTensors);
+  const wire::Frame frame = ask(log_in(), "scatter", bytes, id_of(1));
+  ASSERT_EQ(frame.header.type, FrameType::result) << frame.json;
+  EXPECT_EQ(frame.payload, bytes);
+  EXPECT_EQ(wire::parse<wire::ResultMessage>(frame.json).value().timing.steps.at(1).calls, wire::kMaxTensors);
 }
 
 class Retry : public NodeFixture {

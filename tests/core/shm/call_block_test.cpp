@@ -112,7 +112,7 @@ TEST(CallBlock, RefusesCountsBeyondItsLength) {
   const PlacedTensor tensor = picture();
   const Bytes good = written({&tensor, 1}, "text");
   for (std::size_t cut = 0; cut < good.size(); ++cut) EXPECT_FALSE(read_block(ByteView(good).first(cut))) << cut;
-  for (const std::uint32_t count : {2U, 65U, 0xFFFFFFFFU}) {
+  for (const std::uint32_t count : {2U, 65U, 513U, 0xFFFFFFFFU}) {
     Bytes bytes = good;
     std::memcpy(bytes.data(), &count, sizeof count);
     EXPECT_FALSE(read_block(bytes)) << count;
@@ -140,7 +140,7 @@ TEST(CallBlock, RandomBytesAreReadOrRefusedButNothingElse) {
 
 TEST(CallBlock, RefusesMoreTensorsThanFit) {
   const std::vector<PlacedTensor> many(wire::kMaxTensors + 1, picture());
-  Bytes bytes(1 << 16);
+  Bytes bytes(kAnswerBlockBytes);
   EXPECT_EQ(write_block(bytes, many, 0, {}).error().code, Errc::bad_input);
   EXPECT_TRUE(write_block(bytes, std::span(many).first(wire::kMaxTensors), 0, {}));
   EXPECT_EQ(write_block(ByteSpan(bytes).first(100), std::span(many).first(1), 0, {}).error().code, Errc::no_space);

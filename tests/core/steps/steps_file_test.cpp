@@ -58,7 +58,7 @@ TEST_F(StepsFile, FaultsHaveTheirPlaces) {
   EXPECT_THAT(read("retries = 3\n" + std::string(kSteps)).error().detail,
               HasSubstr("s.toml:1:1: retries: unknown key"));
   EXPECT_THAT(read("[[step]]\nretry = -1\n[result]\n").error().detail,
-              HasSubstr("s.toml:2:9: step[0].retry: -1 is out"));
+              HasSubstr("s.toml:2:9: step[1].retry: -1 is out"));
   EXPECT_THAT(read("[[step]]\nforeach = \"x\"\n[result]\n").error().detail, HasSubstr("did you mean 'for_each'?"));
   std::string many;
   for (std::size_t i = 0; i <= wire::kMaxOwnSteps; ++i) many += "[[step]]\nname = \"a\"\n";

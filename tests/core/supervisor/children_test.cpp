@@ -117,6 +117,28 @@ TEST(Children, ALimitThatNoGroupCanKeepIsSaidOnceAndHindersNobody) {
   EXPECT_EQ(family.ended[1].how(), "exit code 3");
 }
 
+TEST(Children, ALimitForOneThatWasStartedWithoutIsSaidToBeWatchedByTheNode) {
+  FamilyWithGroups family;
+  const int pid = family.start("worker-2", "exec sleep 300");
+  family.children.limit(pid, 0);
+  EXPECT_EQ(family.said, std::vector<std::string>{});
+  family.children.limit(pid, 1U << 20);
+  family.children.limit(pid, 2U << 20);
+  EXPECT_EQ(family.said, std::vector<std::string>{
+                             "the memory limit of worker-2 (pid " + std::to_string(pid) +
+                             ") is watched by the node alone until it is started anew: it was started without one"});
+  EXPECT_FALSE(std::filesystem::exists(family.base / ("gearbox-12345678-worker-2." + std::to_string(pid))));
+}
+
+TEST(Children, ALateLimitIsNotSaidAgainWhereNoGroupCanBeMadeAnyway) {
+  Family family;
+  family.children.use(MemoryGroups(), "cgroup v2 is not mounted here");
+  EXPECT_TRUE(family.children.start("worker-1", {"/bin/sh", "-c", "exec sleep 300"}, {}, {}, 1U << 20));
+  const int pid = family.start("worker-2", "exec sleep 300");
+  family.children.limit(pid, 1U << 20);
+  EXPECT_EQ(family.said.size(), 1U) << family.said.back();
+}
+
 TEST(Children, WhatAKilledSupervisorLeftOfGroupsIsRemovedByTheNext) {
   FamilyWithGroups family;
   const int own = family.start_limited("sleep 300");

@@ -104,7 +104,7 @@ TEST(Document, ReadsTablesInTablesWithTheirNumbersInFaults) {
     EXPECT_EQ(workers[0].integer("count", 5, 0, 64), 1);
     EXPECT_EQ(workers[1].integer("count", 5, 0, 64), 5);
   });
-  EXPECT_EQ(faults, "f.toml:4:9: worker[1].count: -1 is out of range (0 to 64)");
+  EXPECT_EQ(faults, "f.toml:4:9: worker[2].count: -1 is out of range (0 to 64)");
 }
 
 TEST(Document, RefusesMoreTablesThanAllowed) {

@@ -21,6 +21,7 @@ class ByFolder final : public Launcher {
     order.argv.insert(order.argv.end(), {"--name", what.substr(0, at), "--version", what.substr(at + 1)});
     if (habits.contains(what)) order.argv.insert(order.argv.end(), {"--do", habits.at(what)});
     roles.push_back(order.role);
+    orders.push_back(order);
     children_.launch(std::move(order), std::move(started));
   }
   void stop(int pid, milliseconds grace) override {
@@ -32,6 +33,7 @@ class ByFolder final : public Launcher {
 
   std::map<std::string, std::string> habits;  // NAME@VERSION → --do
   std::vector<std::string> roles;
+  std::vector<Order> orders;
   std::set<int> stopped;
   bool deaf = false;  // stop() is only noted
 
@@ -83,6 +85,7 @@ class FollowFixture : public PoolFixture {
     setup.launcher = by_folder_;
     setup.shim = ECHO_WORKER;
     setup.timing = timing_;
+    setup.look_at_gpus = look_at_gpus_;
     auto pool = WorkerPool::create(std::move(setup));
     ASSERT_TRUE(pool) << describe(pool.error());
     pool_ = std::move(pool).value();

@@ -64,6 +64,7 @@ class PoolFixture : public ::testing::Test {
     worker.env = "none";
     worker.count = workers;
     worker.memory_limit_bytes = memory_limit_;
+    worker.devices = devices_;
     config_.workers = {worker};
     launcher_ = std::make_shared<test_support::ForkLauncher>(io_, std::move(more));
     WorkerPool::Setup setup;
@@ -73,6 +74,7 @@ class PoolFixture : public ::testing::Test {
     setup.launcher = launcher ? std::move(launcher) : launcher_;
     setup.shim = ECHO_WORKER;
     setup.timing = timing_;
+    setup.look_at_gpus = look_at_gpus_;
     BOOST_OUTCOME_TRY(pool_, WorkerPool::create(std::move(setup)));
     pool_->start_workers();
     return done();
@@ -133,6 +135,8 @@ class PoolFixture : public ::testing::Test {
   std::filesystem::path root_;
   config::Config config_;
   std::uint64_t memory_limit_ = 0;  // of each worker that create() configures
+  std::string devices_;             // of each worker that create() configures
+  std::function<void()> look_at_gpus_;
   WorkerPool::Timing timing_;
   boost::asio::io_context io_;
   std::shared_ptr<test_support::ForkLauncher> launcher_;

@@ -189,6 +189,33 @@ TEST_F(PoolFixture, RunServesCallsFromItsOwnLoop) {
   io_.restart();
 }
 
+TEST_F(PoolFixture, AnswersThatAreGatheredLeaveTheWorkersArenaWhileTheirOwnCallsHaveRoom) {
+  record().max_output_bytes = 1 << 20;
+  ASSERT_TRUE(create(1));
+  ASSERT_TRUE(all_ready(1));
+  const auto arena_of = [&](std::uint64_t bytes, bool gathered) {
+    CallSpec spec = spec_with(bytes, std::byte{9});
+    spec.gathered = gathered;
+    const CallAnswer answer = answer_to(first(), std::move(spec));
+    EXPECT_TRUE(answer.outputs) << (answer.outputs ? "" : describe(answer.outputs.error()));
+    if (!answer.outputs) return shm::ArenaId{~0U};
+    const TensorRef& output = answer.outputs.value().at(0);
+    EXPECT_EQ(output.spec.bytes, bytes);
+    for (const std::byte byte : output.bytes()) EXPECT_EQ(byte, std::byte{9});
+    return output.slab->arena();
+  };
+  EXPECT_NE(arena_of(1000, false), shm::kInputArena);
+  EXPECT_EQ(arena_of(1000, true), shm::kInputArena);
+  EXPECT_EQ(arena_of(0, true), shm::kInputArena);
+  EXPECT_NE(arena_of(300'000, true), shm::kInputArena) << "too much to copy";
+  std::vector<SlabPtr> others;
+  while (auto slab = pool_->allocate(64 << 10)) {
+    others.push_back(std::move(slab).value());
+    if (pool_->memory().input_bytes - pool_->memory().input_used < 256U << 10) break;
+  }
+  EXPECT_NE(arena_of(1000, true), shm::kInputArena) << "what is left is for calls";
+}
+
 TEST_F(PoolFixture, StopsAlthoughNoLaunchIsEverAnswered) {
   timing_.stop_grace = milliseconds(50);
   const auto silent = std::make_shared<SilentLauncher>();

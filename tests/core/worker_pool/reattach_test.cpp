@@ -1,12 +1,16 @@
 // Workers that outlive their pool: the next one takes those that fit and tells the others to end.
 #include "pool_fixture.hpp"
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 
 #include <csignal>
 #include <set>
+#include <sstream>
 
 #include "gearbox/shm/attach.hpp"
+#include "support/gate.hpp"
 #include "worker_pool/pool.hpp"
 
 namespace gearbox::worker_pool {
@@ -77,6 +81,46 @@ TEST_F(Reattach, TheNextNodeServesWithTheProcessesOfTheLast) {
     EXPECT_TRUE(answer_to(worker.id, spec_with(1000)).outputs);
   }
   EXPECT_EQ(pool_->came_back().taken, 2U);
+  stop();
+}
+
+TEST_F(Reattach, WhoHasComeIsNotWaitedForAnyMore) {
+  ASSERT_TRUE(create(1, {"--stay", "20000"}));
+  ASSERT_TRUE(all_ready(1));
+  node_dies();
+  next_node();
+  std::vector<std::string> said;  // of the worker while it is probed
+  pool_->on_change([&] {
+    const WorkerView worker = pool_->workers()[0];
+    if (worker.state == "probing") said.push_back(worker.reason);
+  });
+  ASSERT_TRUE(all_ready(1));
+  ASSERT_FALSE(said.empty());
+  for (const std::string& reason : said) EXPECT_EQ(reason, "");
+  stop();
+}
+
+TEST_F(Reattach, TheLogNamesTheCallsThatNobodyWillBeAnswered) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  test_support::Gate gate(root_);
+  ASSERT_TRUE(create(1, {"--stay", "20000", "--do", "pace"}));
+  ASSERT_TRUE(all_ready(1));
+  const auto call =
+      pool_->call(first(), spec_with(64, std::byte{test_support::kHeld}), [](const CallAnswer&) { FAIL(); });
+  ASSERT_TRUE(call);
+  ASSERT_TRUE(until([&] { return gate.is_reached(); }));
+  node_dies();
+  gate.open();
+  next_node();
+  EXPECT_TRUE(all_ready(1));
+  EXPECT_EQ(pool_->came_back().taken, 1U);
+  spdlog::set_default_logger(before);
+  const std::string line = "event=worker_taken_back worker=worker-1 pid=" + std::to_string(*pids().begin()) +
+                           " model=echo version=1 unfinished=1 calls=" + std::to_string(call.value()) + "\n";
+  EXPECT_NE(log.str().find(line), std::string::npos) << log.str();
   stop();
 }
 

@@ -12,7 +12,8 @@
 //                 hang: never answers a call · die: ends itself in a call · no_start: reports why and exits · exit:
 //                 exits at once never_attach · lie:HOW (see liar.hpp) · mute: works, but gives no sign of life · deaf:
 //                 the other way round, after its first answer · grow: each call takes 24 MiB for good · swell: a call
-//                 takes memory and does not end
+//                 takes memory and does not end · swell_on: as that, but it takes 96 MiB, waits at the gate, and then
+//                 takes 64 MiB more
 //   --digest HEX  of the record it says it loaded
 //   --stay MS     dials again for so long when its node has gone (default 0: it ends)
 //   --seed N      for lie:random
@@ -92,7 +93,12 @@ void serve(shm::WorkerEndpoint& endpoint, shm::Call& call, const std::string& wh
       if (pace < test_support::kAnswered) work_for(milliseconds(pace));
     }
     if (what == "grow" || what == "swell") take_memory(24U << 20);
-    if (what == "swell") {
+    if (what == "swell_on") {
+      take_memory(96U << 20);
+      wait_at_gate(folder);
+      take_memory(64U << 20);
+    }
+    if (what.starts_with("swell")) {
       for (;;) ::pause();
     }
     if (what == "fail")
@@ -151,6 +157,7 @@ int main(int argc, char** argv) {
   hello.env = options["--env"];
   hello.python = options["--python"];
   hello.devices = options["--devices"];
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) hello.visible = visible;
   hello.threads = static_cast<std::uint32_t>(std::atoi(options["--threads"].c_str()));
   hello.origin = options["--origin"];
   if (what == "exit") return 3;
@@ -173,6 +180,7 @@ int main(int argc, char** argv) {
       ::_exit(1);
     }
     shm::WorkerEndpoint& endpoint = *attached.value();
+    hello.unfinished.clear();
     std::atomic<bool> over{false};
     std::thread beats([&endpoint, &over, mute = what == "mute"] {
       for (; !over; std::this_thread::sleep_for(shm::WorkerEndpoint::kBeatEvery)) {
@@ -187,7 +195,10 @@ int main(int argc, char** argv) {
         ::_exit(calls.error().code == Errc::closed || calls.error().code == Errc::not_allowed ? 0 : 1);
       }
       if (!calls) break;
-      for (shm::Call& call : calls.value()) serve(endpoint, call, what, options["--model"]);
+      for (shm::Call& call : calls.value()) {
+        serve(endpoint, call, what, options["--model"]);
+        if (endpoint.node_gone()) hello.unfinished.push_back({call.descriptor.request, call.descriptor.attempt});
+      }
       while (what == "deaf" && !calls.value().empty()) ::pause();
     }
     over = true;

@@ -11,7 +11,7 @@
 namespace gearbox::shm {
 
 inline constexpr std::uint64_t kRingMagic = 0x31'47'4E'49'52'58'42'47ULL;  // "GBXRING1"
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 
 /// Arena 0 is the node's input arena; n is the output arena of the node's n-th worker slot.
 enum class ArenaId : std::uint32_t {};

@@ -35,7 +35,8 @@ std::optional<DType> dtype_from(std::uint32_t number);
 std::size_t element_bytes(DType type);  // 0 for bytes
 
 inline constexpr std::size_t kMaxRank = 8;
-inline constexpr std::size_t kMaxTensors = 64;  // in one request or result, list items counted singly
+inline constexpr std::size_t kMaxTensors = 128;  // of one call, answer or result, list items counted singly
+inline constexpr std::size_t kMaxInputs = 64;    // that a device sends; also inputs or outputs that a record declares
 
 /// A tensor without its bytes. `bytes` is the size of the payload in the plain (decoded) form.
 struct TensorSpec {

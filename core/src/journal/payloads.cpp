@@ -1,4 +1,4 @@
-#include "journal/slots.hpp"
+#include "journal/payloads.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ namespace gearbox::journal {
 
 namespace {
 
-constexpr std::string_view kPrefix = "slot-";
+constexpr std::string_view kPrefix = "payload-";
 
 Error failure(const std::filesystem::path& file, int reason) {
   const Errc code = reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? Errc::no_space : Errc::io_error;
@@ -56,22 +56,22 @@ Outcome<void> sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::filesystem::path Slots::path_of(Slot slot) const {
-  return folder_ / (std::string(kPrefix) + std::to_string(slot));
+std::filesystem::path PayloadFiles::path_of(PayloadFile payload) const {
+  return folder_ / (std::string(kPrefix) + std::to_string(payload));
 }
 
-Outcome<void> Slots::open(const std::set<Slot>& used) {
+Outcome<void> PayloadFiles::open(const std::set<PayloadFile>& used) {
   std::error_code error;
   std::filesystem::directory_iterator entries(folder_, error);
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     const std::string name = entries->path().filename().string();
     if (!name.starts_with(kPrefix)) continue;
-    Slot slot = 0;
+    PayloadFile payload = 0;
     const char* const end = name.data() + name.size();
-    const auto read = std::from_chars(name.data() + kPrefix.size(), end, slot);
-    if (read.ec != std::errc{} || read.ptr != end || slot <= 0) continue;
-    highest_ = std::max(highest_, slot);
-    if (!used.contains(slot)) idle_.push_back(slot);
+    const auto read = std::from_chars(name.data() + kPrefix.size(), end, payload);
+    if (read.ec != std::errc{} || read.ptr != end || payload <= 0) continue;
+    highest_ = std::max(highest_, payload);
+    if (!used.contains(payload)) idle_.push_back(payload);
   }
   if (error) return failure(folder_, error.value());
   if (!used.empty()) highest_ = std::max(highest_, *used.rbegin());
@@ -84,31 +84,44 @@ Outcome<void> Slots::open(const std::set<Slot>& used) {
   return done();
 }
 
-Outcome<Slot> Slots::write(const std::vector<ByteView>& parts) {
+Outcome<PayloadFile> PayloadFiles::write(const std::vector<ByteView>& parts) {
   std::error_code ignored;  // whoever removed it: it is new again
   while (!idle_.empty() && !std::filesystem::exists(path_of(idle_.back()), ignored)) idle_.pop_back();
   const bool is_new = idle_.empty();
-  const Slot slot = is_new ? highest_ + 1 : idle_.back();
-  const std::filesystem::path name = path_of(slot);
+  const PayloadFile payload = is_new ? highest_ + 1 : idle_.back();
+  const std::filesystem::path name = path_of(payload);
   {
     const File file(::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     if (file.get() < 0) return failure(name, errno);
+    Outcome<void> written = done();
     for (const ByteView part : parts) {
-      BOOST_OUTCOME_TRY(write_all(file, part, name));
+      if (written) written = write_all(file, part, name);
     }
-    if (::fdatasync(file.get()) != 0) return failure(name, errno);
+    if (written && ::fdatasync(file.get()) != 0) written = failure(name, errno);
+    if (!written) {
+      // Neither the half of a file nor idle ones may keep a full disk full: even what frees room needs a little.
+      ::unlink(name.c_str());
+      if (!is_new) idle_.pop_back();
+      if (written.error().code == Errc::no_space) give_back();
+      return written.error();
+    }
   }
   if (is_new) {
     BOOST_OUTCOME_TRY(sync_folder(folder_));
-    highest_ = slot;
+    highest_ = payload;
   } else {
     idle_.pop_back();
   }
-  return slot;
+  return payload;
 }
 
-Outcome<Bytes> Slots::read(Slot slot, std::uint64_t bytes) const {
-  const std::filesystem::path name = path_of(slot);
+void PayloadFiles::give_back() {
+  for (const PayloadFile payload : idle_) ::unlink(path_of(payload).c_str());
+  idle_.clear();
+}
+
+Outcome<Bytes> PayloadFiles::read(PayloadFile payload, std::uint64_t bytes) const {
+  const std::filesystem::path name = path_of(payload);
   const File file(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) return Error{Errc::corrupt_data, name.string() + " is gone"};
   if (file.get() < 0) return failure(name, errno);
@@ -129,9 +142,9 @@ Outcome<Bytes> Slots::read(Slot slot, std::uint64_t bytes) const {
   return out;
 }
 
-void Slots::let_go(Slot slot) {
-  if (slot == 0) return;
-  const std::filesystem::path name = path_of(slot);
+void PayloadFiles::let_go(PayloadFile payload) {
+  if (payload == 0) return;
+  const std::filesystem::path name = path_of(payload);
   struct stat info {};
   const bool large = ::stat(name.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > kIdleBytes / kIdle;
   // A file that does not go is found, and used or removed, at the next start.
@@ -139,7 +152,7 @@ void Slots::let_go(Slot slot) {
     ::unlink(name.c_str());
     return;
   }
-  idle_.push_back(slot);
+  idle_.push_back(payload);
 }
 
 }  // namespace gearbox::journal
