@@ -218,6 +218,7 @@ asio::awaitable<void> NodeConnection::read(Self self) {
   while (!self->why_) {
     Outcome<wire::Frame> frame = co_await net::FrameStream::read_frame(self->stream_, kLong);
     if (frame) {
+      self->heard_ = Clock::now();
       self->sort(std::move(frame).value());
     } else if (frame.error().code != Errc::timeout || !self->stream_->is_open()) {
       self->close(std::move(frame).error());
@@ -338,6 +339,7 @@ asio::awaitable<void> NodeConnection::watch(Self self) {
     if (self->why_) co_return;
     const Instant now = Clock::now();
     const std::uint64_t taken_now = self->acknowledged();
+    if (self->stream_->bytes_read() != read) self->heard_ = now;
     if (self->stream_->bytes_read() != read || taken_now >= taken + kUploadProgress) {
       read = self->stream_->bytes_read();
       taken = taken_now;

@@ -92,6 +92,8 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
   bool is_open() const { return !why_; }
   const Error& why_closed() const { return *why_; }  // precondition: not open
   const std::string& node() const { return node_; }
+  /// When bytes of the node came last.
+  Instant heard() const { return heard_; }
   std::uint64_t max_upload_bytes() const { return max_upload_bytes_; }
 
   void close(Error why);
@@ -129,6 +131,7 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
   TaskGroup tasks_;         // read, watch, push
   TaskGroup small_writes_;  // ping, pong, cancel, result_ack
   bool ping_pending_ = false;
+  Instant heard_ = Clock::now();
 };
 
 }  // namespace gearbox::client

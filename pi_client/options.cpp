@@ -44,6 +44,8 @@ constexpr char kSendFooter[] =
 
 constexpr char kKeyFooter[] = "Example:\n  pi_client key show";
 
+constexpr std::size_t kMostCentrals = 8;
+
 /// CLI11 wants a message on failure and an empty string when all is well.
 std::string check_url(const std::string& url) {
   constexpr std::string_view kScheme = "tcp://";
@@ -83,7 +85,8 @@ std::string check_input(const std::string& text) {
 Parsed parse(int argc, const char* const* argv, std::string_view home) {
   Options options;
   options.keys = (home.empty() ? std::string(".") : std::string(home)) + "/.config/gearbox";
-  std::string key_text;
+  std::vector<std::string> central_urls;
+  std::vector<std::string> key_texts;
   std::vector<std::string> input_texts;
   int lossy = 0;
   int priority = 0;
@@ -100,14 +103,17 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
     to->add_option("--keys", options.keys, "folder with this device's key")->capture_default_str()->type_name("DIR");
   };
   const auto add_central = [&](CLI::App* to) {
-    to->add_option("--central", options.central.url, "where central listens")
+    to->add_option("--central", central_urls, "where central listens; repeated: standbys, asked in turn")
         ->required()
         ->type_name("tcp://HOST:PORT")
-        ->check(check_url, "");
-    to->add_option("--server-key", key_text, "central's public key, 64 hexadecimal digits")
+        ->check(check_url, "")
+        ->allow_extra_args(false);
+    to->add_option("--server-key", key_texts,
+                   "central's public key, 64 hexadecimal digits; of several centrals one for all, or one for each")
         ->required()
         ->type_name("KEY")
-        ->check(check_key, "");
+        ->check(check_key, "")
+        ->allow_extra_args(false);
     to->add_option("--user", options.central.user, "your account")
         ->required()
         ->type_name("NAME")
@@ -189,6 +195,12 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   Parsed parsed;
   try {
     app.parse(argc, argv);
+    if (key_texts.size() > 1 && key_texts.size() != central_urls.size()) {
+      throw CLI::ValidationError("--server-key: once, or as often as --central");
+    }
+    if (central_urls.size() > kMostCentrals) {
+      throw CLI::ValidationError("--central: at most " + std::to_string(kMostCentrals));
+    }
     const std::string lacks = spool.finish();
     if (!lacks.empty()) throw CLI::ValidationError(lacks);
     if (send->parsed() && s.task.empty() && s.steps_file.empty()) {
@@ -207,9 +219,16 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
     return parsed;
   }
 
-  if (!key_text.empty()) {
+  for (std::size_t i = 0; i < central_urls.size(); ++i) {
+    CentralPlace place;
+    place.url = central_urls[i];
     // check_key has seen it already.
-    if (!from_hex(key_text, options.central.server_key)) std::abort();
+    if (!from_hex(key_texts[key_texts.size() == 1 ? 0 : i], place.server_key)) std::abort();
+    if (i == 0) {
+      static_cast<CentralPlace&>(options.central) = std::move(place);
+    } else {
+      options.central.others.push_back(std::move(place));
+    }
   }
   for (const std::string& text : input_texts) {
     const std::size_t equals = text.find('=');

@@ -19,11 +19,16 @@ namespace gearbox::client {
 
 enum class Command { enrol, send, show_key, run, spool_add, spool_list, spool_drop };
 
-/// Where central is and how it is known to be itself.
-struct CentralAddress {
+/// Where one central listens and how it is known to be itself.
+struct CentralPlace {
   std::string url;                         // "tcp://host:port"
   std::array<std::byte, 32> server_key{};  // X25519, pinned
+};
+
+/// The first one, and others that are asked in turn when it does not answer: standbys.
+struct CentralAddress : CentralPlace {
   std::string user;
+  std::vector<CentralPlace> others{};
 };
 
 struct EnrolOptions {

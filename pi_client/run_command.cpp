@@ -38,11 +38,16 @@ asio::awaitable<void> watch_signals(SpoolUpload* upload, asio::signal_set* signa
   signals->clear();  // the next one ends the process at once
 }
 
-/// The spool without what has its answer already: a process ended between the two.
-Outcome<std::size_t> forget_answered(Spool& spool, const Outbox& outbox) {
+Outcome<std::set<RequestId>> ids_in(Spool& spool) {
   BOOST_OUTCOME_TRY(const auto items, spool.list());
   std::set<RequestId> ids;
   for (const std::shared_ptr<const Spooled>& each : items) ids.insert(each->item.id);
+  return ids;
+}
+
+/// The spool without what has its answer already: a process ended between the two.
+Outcome<std::size_t> forget_answered(Spool& spool, const Outbox& outbox) {
+  BOOST_OUTCOME_TRY(const std::set<RequestId> ids, ids_in(spool));
   BOOST_OUTCOME_TRY(const std::set<RequestId> answered, outbox.answered(ids));
   for (const RequestId& id : answered) {
     BOOST_OUTCOME_TRY(spool.remove(id));
@@ -103,6 +108,11 @@ int run_spooled(const Options& options, const LinkSettings& settings, plugin::Tr
     const Outcome<std::size_t> answered = forget_answered(spool, outbox);
     if (!answered) return complain(answered.error(), 1);
   }
+  const Homes homes(spool.folder() / "homes");
+  const Outcome<std::set<RequestId>> ids = ids_in(spool);
+  if (!ids) return complain(ids.error(), 1);
+  Outcome<NodesByRequest> known = homes.load(ids.value());
+  if (!known) return complain(known.error(), 1);
   if (spool.set_aside() > 0) {
     console.remarks("pi_client: " + std::to_string(spool.set_aside()) + " damaged requests were set aside in " +
                     escaped(asked.folder, 512) + "/damaged\n");
@@ -132,7 +142,10 @@ int run_spooled(const Options& options, const LinkSettings& settings, plugin::Tr
     return to_stdout ? write_all(STDOUT_FILENO, view_of(line + "\n"), "standard output") : outbox.append(line);
   };
   ends.remark = [&console](const std::string& text) { console.remarks("pi_client: " + text + "\n"); };
-  SpoolUpload upload(dialler, options.central, std::move(identity), settings, upload_settings, &spool, ends);
+  LinkSettings link = settings;
+  link.move_after = asked.move_after;
+  SpoolUpload upload(dialler, options.central, std::move(identity), link, upload_settings, &spool, homes,
+                     std::move(known).value(), ends);
 
   StopBell stop_capture;
   CaptureEnds capture_ends;

@@ -16,7 +16,8 @@ namespace {
 constexpr char kRunFooter[] =
     "One process, two sides: pictures from --watch or --camera, or from `pi_client spool add`, go into the spool, a "
     "folder on disk; what lies there is sent, however long central or the node are away, and each answer is written "
-    "to the answers before its picture leaves the spool. SIGTERM ends it in order; the spool stays.\n"
+    "to the answers before its picture leaves the spool. SIGTERM ends it in order; the spool stays. --central may be "
+    "repeated: standbys are asked in turn.\n"
     "Example:\n"
     "  pi_client run --spool /var/spool/gearbox --central tcp://broker.example:7600 --server-key KEY --user anna "
     "--task count-animals --watch /srv/pictures --after delete\n"
@@ -152,6 +153,12 @@ struct SpoolWords::State {
     to->add_option("--max-per-minute", into->max_per_minute, "begin at most so many requests in a minute")
         ->type_name("N")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}));
+    to->add_option("--move-after-ms", move_after_ms,
+                   "what a node has acknowledged stays with it; after so long without a word of it, another node does "
+                   "it as well, and the first answer counts; 0: never")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{0}, kLongestMs));
     to->add_flag("--until-empty", into->until_empty, "end when the spool is empty")->excludes(watch)->excludes(camera);
     to->footer(kRunFooter);
   }
@@ -167,6 +174,7 @@ struct SpoolWords::State {
   std::int64_t deadline_ms = 0;
   std::int64_t max_age_ms = 0;
   std::int64_t every_ms = 1'000;
+  std::int64_t move_after_ms = 60'000;
   std::string after = "keep";
   std::string size;
 };
@@ -223,6 +231,7 @@ std::string SpoolWords::finish() {
   into.request.priority = static_cast<std::uint8_t>(state.priority);
   into.request.deadline = milliseconds(state.deadline_ms);
   into.request.max_age = milliseconds(state.max_age_ms);
+  into.move_after = milliseconds(state.move_after_ms);
   into.camera.every = milliseconds(state.every_ms);
   if (!state.size.empty()) std::sscanf(state.size.c_str(), "%5ux%5u", &into.camera.width, &into.camera.height);
   into.watch.after = state.after == "delete" ? After::remove : state.after == "keep" ? After::keep : After::move;

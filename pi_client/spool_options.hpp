@@ -58,6 +58,7 @@ struct SpoolOptions {
   unsigned parallel = 4;
   std::uint64_t max_rate = 0;
   std::uint64_t max_per_minute = 0;
+  milliseconds move_after{60'000};  // 0: never
   bool until_empty = false;
   WatchOptions watch;
   CameraOptions camera;

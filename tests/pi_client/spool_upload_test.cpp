@@ -4,64 +4,18 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <boost/json/parse.hpp>
-
 #include <atomic>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "run_command.hpp"
 #include "spool_command.hpp"
-#include "support.hpp"
+#include "spooling.hpp"
 
 namespace gearbox::client {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Spooling : public Device {
- public:
-  explicit Spooling(const test::FakeNode& fake) : Device(fake) { prepare_options(); }
-
-  std::string picture(const std::string& name, std::uint32_t side, std::uint32_t seed) {
-    return scratch.file(name, noise_picture(side, side, seed));
-  }
-  void add(const std::vector<std::string>& files, const std::string& task = "echo") {
-    SpoolOptions adding = options.spool;
-    adding.files = files;
-    adding.request.task = task;
-    StringConsole quiet;
-    EXPECT_EQ(run_spool_add(adding, quiet), 0) << quiet.err;
-  }
-  std::set<std::string> ids() {
-    SpoolOptions listing = options.spool;
-    listing.json = true;
-    StringConsole quiet;
-    EXPECT_EQ(run_spool_list(listing, quiet), 0) << quiet.err;
-    std::set<std::string> found;
-    for (const auto& line : lines_of(quiet.out)) found.insert(std::string(line.at("request").as_string()));
-    return found;
-  }
-  int run() { return run_spooled(options, settings, transport, console); }
-  std::vector<boost::json::object> answers() const {
-    std::ifstream in(scratch.path() / "spool/answers.jsonl");
-    return lines_of(std::string(std::istreambuf_iterator<char>(in), {}));
-  }
-  static std::vector<boost::json::object> lines_of(const std::string& text) {
-    std::vector<boost::json::object> lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) lines.push_back(boost::json::parse(line).as_object());
-    return lines;
-  }
-
- private:
-  void prepare_options() {
-    options.command = Command::run;
-    options.spool.folder = (scratch.path() / "spool").string();
-    options.spool.until_empty = true;
-  }
-};
 
 std::string error_name(const boost::json::object& line) {
   return line.contains("error") ? std::string(line.at("error").at("name").as_string()) : std::string("none");
@@ -82,21 +36,6 @@ class AwayAtFirst final : public plugin::Transport {
  private:
   transport_tcp::TcpTransport tcp_;
   std::atomic<int> left_;
-};
-
-/// Sends SIGTERM when `due` is true; ends the test's process by abort when that takes over 20 s.
-class StopWhen {
- public:
-  explicit StopWhen(std::function<bool()> due)
-      : thread_([due = std::move(due)] {
-          const Instant limit = Clock::now() + seconds(20);
-          while (!due() && Clock::now() < limit) std::this_thread::sleep_for(milliseconds(1));
-          ::kill(::getpid(), SIGTERM);
-        }) {}
-  ~StopWhen() { thread_.join(); }
-
- private:
-  std::thread thread_;
 };
 
 TEST(SpoolUpload, EachItemGetsOneAnswerAndLeaves) {
