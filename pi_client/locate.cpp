@@ -71,11 +71,9 @@ asio::awaitable<Outcome<wire::Located>> locate_in_turn(Dialler dialler, CentralA
       co_return located;
     }
     failed = std::move(located).error();
+    if (!said) *retry_after = advised;
     // What one central refuses, a standby that knows more may still grant.
-    if (!is_of_the_way(failed.code) && !said) {
-      said = failed;
-      *retry_after = advised;
-    }
+    if (!is_of_the_way(failed.code) && !said) said = failed;
   }
   co_return said ? *said : failed;
 }

@@ -30,6 +30,7 @@ class StandardStreams final : public gearbox::client::Console {
 int send(const gearbox::client::Options& options) {
   gearbox::client::LinkSettings settings;
   settings.first_contact = options.send.first_contact;
+  settings.move_after = options.send.move_after;
   // One try must not outlast the whole: a short --timeout-ms is kept also towards an address that swallows everything.
   settings.connect_within = std::min(settings.connect_within, options.send.timeout);
   gearbox::transport_tcp::TcpTransport transport;

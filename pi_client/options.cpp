@@ -93,6 +93,7 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   std::int64_t deadline_ms = 0;
   std::int64_t timeout_ms = options.send.timeout.count();
   std::int64_t first_contact_ms = options.send.first_contact.count();
+  std::int64_t move_after_ms = options.send.move_after.count();
 
   CLI::App app("Sends pictures to a Gearbox broker and prints what its models say.", "pi_client");
   app.footer(kFooter);
@@ -181,6 +182,11 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
+  send->add_option("--move-after-ms", move_after_ms,
+                   "what a node has acknowledged stays with it for so long without a word of it; 0: for ever")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
   send->footer(kSendFooter);
 
   CLI::App* key = app.add_subcommand("key", "About this device's key.");
@@ -239,6 +245,7 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   if (deadline_option->count() > 0) s.deadline = milliseconds(deadline_ms);
   s.timeout = milliseconds(timeout_ms);
   s.first_contact = milliseconds(first_contact_ms);
+  s.move_after = milliseconds(move_after_ms);
   if (s.stream && !s.json) s.parallel = 1;  // texts that come at once would be torn apart
   options.command = enrol->parsed()       ? Command::enrol
                     : show->parsed()      ? Command::show_key

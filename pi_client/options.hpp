@@ -53,6 +53,7 @@ struct SendOptions {
   std::optional<milliseconds> deadline;  // told to the node with each request
   milliseconds timeout{60'000};          // for each request, reconnects included
   milliseconds first_contact{10'000};    // how long central may be unreachable at the start
+  milliseconds move_after{60'000};       // as LinkSettings::move_after
 };
 
 struct Options {

@@ -1,22 +1,19 @@
 """pi_client run on bad days: central away, node and client killed in the middle; each picture has one answer in the end."""
-import json
 import os
 import signal
-import subprocess
 import unittest
 
 import support
-from cluster import Cluster, jpeg, wait_until
+from cluster import Cluster, wait_until
+from spooler import Spooler
 
 PICTURES = 24
 
 
-class Spool(unittest.TestCase):
+class Spool(Spooler, unittest.TestCase):
     def setUp(self):
         self.cluster = Cluster()
         self.addCleanup(self.cluster.__exit__)
-        self.runner = None
-        self.addCleanup(self.kill_runner)
 
     def begin(self, central=""):
         """`central`: further lines of its table."""
@@ -30,57 +27,7 @@ class Spool(unittest.TestCase):
         self.cluster.add_user()
         self.central = self.cluster.central()
         self.keys = self.cluster.enrol(central=self.central)
-        self.spool = self.cluster.scratch / "spool"
-        self.pictures = self.cluster.scratch / "pictures"
-        self.pictures.mkdir()
-
-    # -- the client
-
-    def run_client(self, *more):
-        words = self.cluster.client_words("run", "anna", self.keys, self.central)
-        log = open(self.cluster.scratch / "run.log", "ab")
-        with log:
-            self.runner = subprocess.Popen([*words, "--spool", self.spool, "--task", "echo", *map(str, more)],
-                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def kill_runner(self):
-        if self.runner is not None and self.runner.poll() is None:
-            self.runner.kill()
-            self.runner.wait()
-
-    def log(self):
-        return (self.cluster.scratch / "run.log").read_text()
-
-    def spooled(self):
-        done = subprocess.run([self.cluster.client, "spool", "list", "--spool", self.spool, "--json"], capture_output=True, text=True,
-                              timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-    def answers(self):
-        file = self.spool / "answers.jsonl"
-        whole = file.read_bytes().rpartition(b"\n")[0] if file.exists() else b""
-        return [json.loads(line) for line in whole.splitlines()]
-
-    def write(self, first, last, size=30_000):
-        for number in range(first, last):
-            hidden = self.pictures / f".{number}.jpg"
-            hidden.write_bytes(jpeg(size if number % 2 else 5 * size, "sleep 0.2"))
-            hidden.rename(self.pictures / f"{number}.jpg")
-
-    def until_answered(self, count, seconds=120):
-        try:
-            wait_until(f"{count} answers", lambda: len(self.answers()) >= count, seconds, 0.05)
-        except Exception as failed:
-            raise AssertionError(f"{failed}: {len(self.answers())} answers, {len(self.spooled())} spooled\n{self.log()}") from None
-
-    def each_has_one_answer(self, count):
-        wait_until("an empty spool", lambda: not self.spooled(), 30)
-        answers = self.answers()
-        self.assertEqual([answer for answer in answers if not answer["ok"]], [], self.log())
-        self.assertEqual(sorted(os.path.basename(answer["file"]) for answer in answers), sorted(f"{n}.jpg" for n in range(count)))
-        self.assertEqual(len({answer["request"] for answer in answers}), count)
-        self.assertEqual([file.name for file in self.spool.iterdir() if file.suffix in (".bin", ".new")], [])
+        self.make_folders(self.cluster.scratch)
 
     # -- bad days
 

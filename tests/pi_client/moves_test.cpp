@@ -24,6 +24,7 @@ class Moves : public ::testing::Test {
     a_ = std::make_unique<test::FakeNode>(a_script_);
     b_ = std::make_unique<test::FakeNode>(b_script_);
     test::FakeScript script;
+    script.ticket_ttl_ms = ttl_ms_;
     script.place = [this](const wire::Locate& asked) {
       const std::lock_guard lock(mutex_);
       asked_.push_back(asked);
@@ -54,6 +55,7 @@ class Moves : public ::testing::Test {
     return std::string(answers[0].at("node").as_string());
   }
 
+  std::uint32_t ttl_ms_ = 60'000;
   std::mutex mutex_;
   std::vector<wire::Locate> asked_;
   test::FakeScript a_script_, b_script_;
@@ -219,6 +221,33 @@ TEST_F(Moves, ANodeThatTakesNothingNewKeepsWhatItHas) {
   EXPECT_EQ(a_->counts().runs, 1);
   EXPECT_EQ(b_->counts().runs, 1);
   EXPECT_EQ(device_->answers().size(), 2U);
+}
+
+TEST_F(Moves, SendStaysWithTheNodeThatHasAcknowledged) {
+  a_script_.drop_before_result = 1;
+  ttl_ms_ = 1;  // so that central is asked again
+  start();
+  device_->options.send.files = {device_->picture("b.ppm", 30, 2)};
+  EXPECT_EQ(device_->send(), 0) << device_->console.err;
+  stop();
+  EXPECT_EQ(a_->counts().runs, 1);
+  EXPECT_EQ(b_->counts().runs, 0);
+}
+
+TEST_F(Moves, SendGoesElsewhereWhenTheNodeHasBeenSilentForLong) {
+  Hold hold;
+  a_script_.on_accepted = hold.here();
+  start();
+  device_->settings.pace.silence = milliseconds(200);
+  device_->settings.connect_within = milliseconds(100);
+  device_->settings.move_after = milliseconds(800);
+  device_->options.send.files = {device_->picture("b.ppm", 30, 2)};
+  const Instant begun = Clock::now();
+  EXPECT_EQ(device_->send(), 0) << device_->console.err;
+  EXPECT_GE(elapsed(begun, Clock::now()), milliseconds(800));
+  hold.open();
+  stop();
+  EXPECT_EQ(b_->counts().runs, 1);
 }
 
 TEST(SeveralCentrals, TheNextOneIsAskedWhenOneIsAway) {

@@ -45,6 +45,39 @@ TEST(Options, NamesSeveralInputsOfOneRequest) {
   EXPECT_EQ(parsed.options->send.inputs[1].second, "d=1.npy");
 }
 
+TEST(Options, SeveralCentralsHaveOneKeyOrOneEach) {
+  const std::string other(64, 'b');
+  const std::vector<std::string> two = {"run",       "--spool",   "s",         "--user",   "a",
+                                        "--central", "tcp://x:1", "--central", "tcp://y:2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), two.begin(), two.end());
+    return parse_line(more);
+  };
+  const Parsed one_key = with({"--server-key", kKey});
+  ASSERT_TRUE(one_key.options) << one_key.text;
+  EXPECT_EQ(one_key.options->central.url, "tcp://x:1");
+  ASSERT_EQ(one_key.options->central.others.size(), 1U);
+  EXPECT_EQ(one_key.options->central.others[0].url, "tcp://y:2");
+  EXPECT_EQ(one_key.options->central.others[0].server_key, one_key.options->central.server_key);
+  const Parsed two_keys = with({"--server-key", kKey, "--server-key", other});
+  ASSERT_TRUE(two_keys.options) << two_keys.text;
+  EXPECT_EQ(two_keys.options->central.server_key[0], std::byte{0xAA});
+  EXPECT_EQ(two_keys.options->central.others[0].server_key[0], std::byte{0xBB});
+  EXPECT_EQ(with({"--server-key", kKey, "--server-key", kKey, "--server-key", kKey}).exit_code, 2);
+  EXPECT_NE(with({"--server-key", kKey, "--central", "nowhere"}).text.find("tcp://HOST:PORT"), std::string::npos);
+}
+
+TEST(Options, TellsWhenARequestMayMove) {
+  EXPECT_EQ(parse_line(send_line({"a.jpg"})).options->send.move_after, milliseconds(60'000));
+  EXPECT_EQ(parse_line(send_line({"a.jpg", "--move-after-ms", "5"})).options->send.move_after, milliseconds(5));
+  const std::vector<std::string> run = {"run",       "--spool",      "s", "--user", "a", "--central",
+                                        "tcp://x:1", "--server-key", kKey};
+  EXPECT_EQ(parse_line(run).options->spool.move_after, milliseconds(60'000));
+  std::vector<std::string> never = run;
+  never.insert(never.end(), {"--move-after-ms", "0"});
+  EXPECT_EQ(parse_line(never).options->spool.move_after, milliseconds(0));
+}
+
 TEST(Options, WrongUsageIsExitCode2AndNamesTheFault) {
   const struct {
     std::vector<std::string> words;
