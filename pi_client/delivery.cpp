@@ -91,6 +91,7 @@ asio::awaitable<void> Delivery::run() {
   for (std::size_t i = 0; i < turns; ++i) turns_.spawn(take_turns());
   co_await turns_.all_done();
   co_await link_.finish(milliseconds(1'000));
+  for (const std::shared_ptr<NodeConnection>& connection : left_) co_await connection->finish(milliseconds(1'000));
 }
 
 asio::awaitable<void> Delivery::take_turns() {
@@ -226,7 +227,7 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
       // A final word is acknowledged, so that the node need not keep it.
       if (inbox->accepted) connection->tell(wire::FrameType::result_ack, outgoing->id);
       if (inbox->accepted || (!worth_retrying(refused.code) && advised == milliseconds{0})) co_return refused;
-      if (refused.code == Errc::shutting_down) link_.ask_again();
+      if (refused.code == Errc::shutting_down && link_.node() == connection->node()) leave_node();
       const milliseconds pause = pause_before_retry(refusals++, milliseconds(100), milliseconds(5'000), advised);
       const Instant until = after(Clock::now(), pause);
       if (until >= running->give_up) co_return refused;
@@ -246,6 +247,12 @@ void Delivery::note_holders() {
   link_.holds(static_cast<unsigned>(std::count_if(running_.begin(), running_.end(), [this](const Running* running) {
     return !running->holder.empty() && running->holder == link_.node();
   })));
+}
+
+/// It takes nothing new. Those whose requests it has go on listening to it.
+void Delivery::leave_node() {
+  std::optional<NodePlace> place = link_.leave();
+  if (place && place->connection) left_.push_back(std::move(place->connection));
 }
 
 /// Hands on what has come, and lets the node send more.

@@ -82,6 +82,7 @@ std::optional<NodePlace> NodeLink::leave() {
   if (!located_) return std::nullopt;
   NodePlace place{*located_, ticket_until_, heard(), std::exchange(connection_, nullptr)};
   note_left();
+  just_left_ = located_->node;
   located_.reset();
   bell_.ring();  // whoever waits has the next connection asked for
   return place;
@@ -125,6 +126,7 @@ wire::Locate NodeLink::question() const {
     return asked;
   }
   std::set<std::string> avoid = avoid_;
+  if (!just_left_.empty()) avoid.insert(just_left_);
   // Central may still hear a node that this device does not reach.
   if (located_ && node_failures_ >= kFailuresBeforeAsking) avoid.insert(located_->node);
   for (const std::string& node : avoid) {
@@ -204,6 +206,7 @@ asio::awaitable<Outcome<void>> NodeLink::ask_central(milliseconds* advised) {
     co_return std::move(located).error();
   }
   const Instant now = Clock::now();
+  just_left_.clear();
   locate_took_ = elapsed(from, now);
   if (!located_ || located_->node != located.value().node) {
     if (located_) note_left();

@@ -55,9 +55,8 @@ class NodeLink {
   /// what no further try can mend (wrong_server_key, auth_failed, unknown_task ...), then also for every later caller.
   asio::awaitable<Outcome<Lease>> get(Instant deadline);
 
-  /// A request was refused because the node is going: ask central anew before the next connection.
-  void ask_again() { forget_place(); }
-  /// The next connection is to another node, if there is one. Returns what is known of the one so far; whoever takes it
+  /// A request was refused because the node is going, or it is silent: central is asked for another one, and named this
+  /// one again it is taken only if there is no other. Returns what is known of the one so far; whoever takes it
   /// finishes its connection. None: there is none.
   std::optional<NodePlace> leave();
   /// Goes on from there. Precondition: no connection has been asked for yet.
@@ -121,6 +120,7 @@ class NodeLink {
   unsigned holds_ = 0;
   std::size_t central_turn_ = 0;
   std::set<std::string> avoid_;
+  std::string just_left_;                  // avoided in the next question
   std::map<std::string, NodePlace> left_;  // nodes that this link was at, without connections
   microseconds locate_took_{0};
   microseconds connect_took_{0};

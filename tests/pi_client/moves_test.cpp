@@ -234,6 +234,21 @@ TEST_F(Moves, SendStaysWithTheNodeThatHasAcknowledged) {
   EXPECT_EQ(b_->counts().runs, 0);
 }
 
+TEST_F(Moves, SendGoesElsewhereWithWhatADrainingNodeDoesNotTake) {
+  a_script_.takes = 1;
+  a_script_.busy_code = Errc::shutting_down;
+  a_script_.hold_results = 1'000;
+  b_script_.on_accepted = [this] { a_->answer_held(); };
+  start();
+  device_->options.send.files = {device_->picture("b.ppm", 30, 2), device_->picture("c.ppm", 30, 3)};
+  EXPECT_EQ(device_->send(), 0) << device_->console.err;
+  stop();
+  EXPECT_EQ(a_->counts().connections, 1);
+  EXPECT_EQ(a_->counts().runs, 1);
+  EXPECT_EQ(b_->counts().runs, 1);
+  EXPECT_EQ(asked()[1].avoid, std::vector<std::string>{"a"});
+}
+
 TEST_F(Moves, SendGoesElsewhereWhenTheNodeHasBeenSilentForLong) {
   Hold hold;
   a_script_.on_accepted = hold.here();
