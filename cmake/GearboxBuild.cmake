@@ -2,6 +2,7 @@
 option(GEARBOX_TESTS "Build the tests" ON)
 option(GEARBOX_BENCH "Build the benchmarks" OFF)
 option(GEARBOX_STOP_POINTS "Compile in the named stop points that tests kill processes at" OFF)
+option(GEARBOX_FUZZ "Build the fuzzers, and everything for them; needs clang" OFF)
 set(GEARBOX_SANITIZE "" CACHE STRING "Sanitizers for everything: 'address,undefined' or 'thread'")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -49,7 +50,7 @@ target_compile_options(gearbox_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Woverloaded-virtual -Wconversion
   -Wno-sign-conversion -Wno-pedantic -fvisibility=hidden
   # g++ 12 sees the operator new of Asio's coroutine frames half inlined and takes new and delete for a mismatch.
-  -Wno-mismatched-new-delete
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>
   # g++ 12 at -O2 and above takes "literal" + std::string for an overlapping copy (GCC bug 105651).
   $<$<CONFIG:Release>:-Wno-restrict>)
 target_compile_definitions(gearbox_flags INTERFACE
@@ -57,6 +58,9 @@ target_compile_definitions(gearbox_flags INTERFACE
   $<$<BOOL:${GEARBOX_STOP_POINTS}>:GEARBOX_STOP_POINTS=1>)
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_definitions(gearbox_flags INTERFACE _GLIBCXX_ASSERTIONS)
+endif()
+if(GEARBOX_FUZZ)
+  target_compile_options(gearbox_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(GEARBOX_SANITIZE)
   target_compile_options(gearbox_flags INTERFACE -fsanitize=${GEARBOX_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
@@ -86,7 +90,7 @@ function(gearbox_plugin name)
   target_include_directories(${name}_objects PUBLIC ${CMAKE_SOURCE_DIR}/core/include ${CMAKE_SOURCE_DIR}/plugins)
   target_link_libraries(${name}_objects PUBLIC gearbox_flags ${arg_LINK})
   add_library(${name} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/${name}_plugin.cpp)
-  target_compile_options(${name}_objects PUBLIC -fno-gnu-unique)
+  target_compile_options(${name}_objects PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   target_link_libraries(${name} PRIVATE ${name}_objects)
   set_target_properties(${name} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${GEARBOX_PLUGIN_OUTPUT})
   # Never STB_GNU_UNIQUE symbols: glibc would not unload the library again.

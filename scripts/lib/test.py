@@ -66,12 +66,13 @@ def build(preset, count, targets=()):
     return True
 
 
-def ctest(preset, count, more):
+def ctest(preset, count, more, **environment):
     report = LOGS / f"{preset}.xml"
     report.unlink(missing_ok=True)
     jobs = max(1, os.cpu_count() or 1)
     run(["ctest", "--test-dir", ROOT / "build" / preset, "--output-on-failure", "--output-junit", report, "-j", jobs,
-         "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000", "--no-tests=ignore", *more])
+         "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000", "--no-tests=ignore", *more],
+        env={**os.environ, **environment})
     if report.exists():
         count.read_junit(report, preset)
     else:
@@ -104,6 +105,18 @@ def sanitizer(preset, count):
     ctest(preset, count, ["-L", "unit", "-LE", "long"])
 
 
+def fuzz(count, seconds):
+    """Each parser of bytes from outside, for so long."""
+    if not configure("fuzz", count):
+        return
+    listing = subprocess.run(["ninja", "-C", str(ROOT / "build/fuzz"), "-t", "targets", "all"], capture_output=True, text=True)
+    targets = sorted(set(re.findall(r"^(?:\S*/)?(\w+_fuzz): CXX_EXECUTABLE_LINKER", listing.stdout, re.M)))
+    if not targets:
+        count.broke("fuzz: no fuzzer found")
+    elif build("fuzz", count, targets):
+        ctest("fuzz", count, ["-L", "fuzz", "--timeout", str(seconds + 120)], GEARBOX_FUZZ_SECONDS=str(seconds))
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/test", description=__doc__.split("\n")[0],
                                      epilog="Example: scripts/test --only supervisor\nThe last line counts passed, failed and skipped.")
@@ -124,6 +137,7 @@ def main():
         as_users_build_it(count)
         for preset in SANITIZED:
             sanitizer(preset, count)
+        fuzz(count, 600 if options.long else 2)
     print(f"\n{time.monotonic() - began:.0f} s")
     for failure in count.failures:
         print("FAILED:", failure)

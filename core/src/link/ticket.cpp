@@ -37,6 +37,8 @@ std::optional<std::string> from_base64(std::string_view text) {
     return std::nullopt;
   }
   bytes.resize(used);
+  // libsodium 1.0.18 takes any byte above 127 for a letter of the URL-safe kind.
+  if (to_base64(view_of(bytes)) != text) return std::nullopt;
   return bytes;
 }
 

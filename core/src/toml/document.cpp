@@ -5,11 +5,8 @@
 #include <map>
 #include <set>
 
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include "gearbox/base/text.hpp"
+#include "toml/library.hpp"
 
 namespace gearbox::toml {
 

@@ -1,5 +1,8 @@
 // A scanner that knows just enough of TOML (strings, comments, brackets, dots) to bound the recursion of the real
-// parser. It has to agree with the parser only up to the first syntax error, because the parser stops there.
+// parser, and to keep from it the one thing that it takes for impossible: a table's header without a name. It has to
+// agree with the parser only up to the first syntax error, because the parser stops there.
+#include <algorithm>
+
 #include "gearbox/base/text.hpp"
 #include "gearbox/toml/document.hpp"
 
@@ -12,9 +15,11 @@ class Scanner {
   explicit Scanner(std::string_view text) : text_(text) {}
 
   Outcome<void> run() {
+    if (text_.substr(0, 3) == "\xEF\xBB\xBF") at_ = line_start_ = 3;  // a byte order mark
     while (at_ < text_.size()) {
       const char c = text_[at_];
       if (c == '\0') return refuse("contains a NUL byte");
+      if (c == '[' && depth_ == 0 && is_first_of_line() && !names_table()) return refuse("a table without a name");
       switch (c) {
         case '#':
           skip_comment();
@@ -55,6 +60,22 @@ class Scanner {
   }
 
  private:
+  static bool is_space(char c) { return c == ' ' || c == '\t'; }
+  bool is_first_of_line() const {
+    const std::string_view before = text_.substr(line_start_, at_ - line_start_);
+    return std::all_of(before.begin(), before.end(), is_space);
+  }
+  /// A '[' begins a header: is there a name behind it? A ']' or the text's end is left to the parser's better words.
+  bool names_table() const {
+    std::size_t at = at_ + 1;
+    while (at < text_.size() && is_space(text_[at])) ++at;
+    if (at < text_.size() && text_[at] == '[') ++at;
+    while (at < text_.size() && is_space(text_[at])) ++at;
+    if (at == text_.size()) return true;
+    const char c = text_[at];
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '"' || c == '\'' || c == ']';
+  }
   Error refuse(const std::string& what) const {
     return Error{Errc::bad_config, std::to_string(line_) + ":" + std::to_string(at_ - line_start_ + 1) + ": " + what};
   }

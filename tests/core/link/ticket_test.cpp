@@ -80,6 +80,19 @@ TEST_F(TicketTest, IsRefusedWithAnyDigitChanged) {
   }
 }
 
+TEST_F(TicketTest, IsRefusedWithALetterThatTheDecoderWouldTakeForAnother) {
+  std::string good;
+  while (good.find('_') == std::string::npos) {  // most signatures have one
+    ++ticket_.placement;
+    good = sign_ticket(central_, ticket_);
+  }
+  for (int letter = 128; letter < 256; ++letter) {
+    std::string bad = good;
+    bad[good.find('_')] = static_cast<char>(letter);
+    EXPECT_EQ(refusal(bad, against()), Errc::bad_ticket) << letter;
+  }
+}
+
 TEST_F(TicketTest, IsRefusedWhenItHasNoTicketsShape) {
   for (const std::string& text : {std::string(), std::string("."), std::string("7b7d"), std::string("7b7d."),
                                   std::string("7b.zz"), std::string("7b7d.") + std::string(128, '0'),

@@ -52,6 +52,7 @@ class Outlive : public NodeFixture {
     service_.store = nullptr;
     for (int i = 0; i < 100; ++i) io_.poll();
     requests_.reset();
+    for (int i = 0; i < 100; ++i) io_.poll();  // what the pool says of cancelled calls finds its dispatcher
     dispatcher_.reset();
     pool_.reset();
     for (int i = 0; i < 100; ++i) io_.poll();

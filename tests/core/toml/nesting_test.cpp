@@ -57,6 +57,22 @@ TEST(Nesting, IsNotFooledByQuotesThatOnlyLookLikeTheEnd) {
   EXPECT_NE(fault_of("a = \"\"\"x\\\ny\"\"\"\nb = " + deep), "");
 }
 
+TEST(Nesting, KeepsAHeaderWithoutANameFromTheParserWhichTakesItForImpossible) {
+  for (const char* header : {"[# a comment]\n", "[\n", "[ =]\n", "[[# x]]\n", "[ \t[ . ]]\n", "[\xC3\xA9]\n", "[,]"}) {
+    EXPECT_EQ(fault_of(header), "1:1: a table without a name") << header;
+    EXPECT_EQ(fault_of(std::string("a = 1\n \t") + header), "2:3: a table without a name") << header;
+    EXPECT_EQ(fault_of(std::string("\xEF\xBB\xBF") + header), "1:1: a table without a name") << header;
+    Faults faults;
+    EXPECT_FALSE(Document::parse(header, "a.toml", faults));
+  }
+  for (const char* fine : {"[a]\n", "[ \"a b\" ]\n", "[['a']]\n", "[]\n", "[[]]\n", "[", "[[", "a = [# none\n]\n",
+                           "a = [\n [# none\n ],\n]\n", "a = \"\"\"\n[# text\n\"\"\"\n", "# [# text\n"}) {
+    EXPECT_EQ(fault_of(fine), "") << fine;
+    Faults faults;
+    (void)Document::parse(fine, "a.toml", faults);
+  }
+}
+
 TEST(Nesting, SurvivesAnyCutOfAFile) {
   const std::string text = "[a.b]\nx = \"\"\"q\\\"\"\"\"\ny = ['''z''', {k = 1}]\n";
   for (std::size_t length = 0; length <= text.size(); ++length)

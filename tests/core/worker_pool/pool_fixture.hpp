@@ -16,6 +16,13 @@
 #include "support/fork_launcher.hpp"
 #include "worker_pool/worker_pool.hpp"
 
+/// For limits that a worker shall pass by a little: under ThreadSanitizer its shadow memory counts as the worker's.
+#if defined(__SANITIZE_THREAD__)
+#define NEEDS_PLAIN_MEMORY() GTEST_SKIP() << "NOT RUN: ThreadSanitizer's own memory counts as the worker's"
+#else
+#define NEEDS_PLAIN_MEMORY() static_cast<void>(0)
+#endif
+
 namespace gearbox::worker_pool {
 
 /// A supervisor that is away for ever, and a launcher that does not even give up when told to.

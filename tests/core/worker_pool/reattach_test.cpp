@@ -298,7 +298,9 @@ TEST_F(Reattach, NothingLeaksOverFiftyNodes) {
     if (node == 4) worker = measure(pid), own = measure(::getpid());
   }
   EXPECT_LE(measure(pid).first, worker.first);
+#if !defined(__SANITIZE_THREAD__)  // which keeps mappings of its own for each memory that comes and goes
   EXPECT_LE(measure(pid).second, worker.second + 4);  // the heap may have grown by a piece
+#endif
   EXPECT_LE(measure(::getpid()).first, own.first);
   EXPECT_LE(measure(::getpid()).second, own.second + 8);
   stop();

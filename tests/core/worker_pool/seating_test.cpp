@@ -245,6 +245,7 @@ TEST_F(Seating, WhereTheOldOnesEndWouldNotHelpItStays) {
 }
 
 TEST_F(Seating, OneThatGrewTooLargeIsReplacedThoughAnotherWaitsForItsPlace) {
+  NEEDS_PLAIN_MEMORY();
   habits_["echo@1"] = "grow";
   add("1", 5000);
   want_on("cuda", 2);

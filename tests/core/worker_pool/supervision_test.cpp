@@ -154,6 +154,7 @@ TEST_F(Supervision, AWorkerThatGrowsTooLargeEndsAfterItsCallAndIsStartedAgain) {
 }
 
 TEST_F(Supervision, AWorkerThatGrewTooLargeServesUntilAnotherOneIsReady) {
+  NEEDS_PLAIN_MEMORY();
   memory_limit_ = 90U << 20;  // four calls of 24 MiB are above it, and below a quarter more
   ASSERT_TRUE(create(1, {"--do", "grow"}));
   ASSERT_TRUE(all_ready(1));
@@ -233,6 +234,7 @@ TEST_F(Supervision, AWorkerThatGrowsTooLargeInOneCallIsKilled) {
 }
 
 TEST_F(Supervision, AWorkerThatIsBeingReplacedForItsSizeAndGrowsOnInItsCallIsKilled) {
+  NEEDS_PLAIN_MEMORY();
   memory_limit_ = 90U << 20;  // 96 MiB are above it, and below a quarter more
   timing_.leak_grace = milliseconds(200);
   test_support::Gate gate(root_);

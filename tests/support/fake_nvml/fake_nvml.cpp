@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <mutex>
 #include <new>
 #include <sstream>
 #include <string>
@@ -35,10 +36,11 @@ struct State {
   std::string hang;
   std::vector<FakeGpu> gpus;
 };
-// One thread at a time looks, as the broker promises. Never destroyed, since one that hangs may outlive main(); emptied
-// by nvmlShutdown.
+// Never destroyed, since one that hangs may outlive main(); emptied by nvmlShutdown.
 alignas(State) unsigned char storage[sizeof(State)];
 State& state = *new (storage) State;
+// As in the real library: a thread that hung in it may come back while another one looks.
+std::mutex mutex;
 constexpr unsigned long long kMb = 1ULL << 20;
 
 void read_state() {
@@ -73,9 +75,11 @@ void read_state() {
   }
 }
 
-/// A handle is the index + 1.
-const FakeGpu& gpu_of(void* device) {
-  return state.gpus[reinterpret_cast<std::size_t>(device) - 1];
+/// A handle is the index + 1. One that is gone meanwhile has no properties.
+FakeGpu gpu_of(void* device) {
+  const std::lock_guard lock(mutex);
+  const std::size_t index = reinterpret_cast<std::size_t>(device) - 1;
+  return index < state.gpus.size() ? state.gpus[index] : FakeGpu();
 }
 
 int put(const std::string& text, char* into, unsigned int bytes) {
@@ -89,10 +93,12 @@ int put(const std::string& text, char* into, unsigned int bytes) {
 #define FAKE extern "C" __attribute__((visibility("default")))
 
 FAKE int nvmlInit_v2() {
+  const std::lock_guard lock(mutex);
   read_state();
   return state.init;
 }
 FAKE int nvmlShutdown() {
+  const std::lock_guard lock(mutex);
   state = State();
   return 0;
 }
@@ -102,12 +108,19 @@ FAKE const char* nvmlErrorString(int code) {
   return "Unknown Error";
 }
 FAKE int nvmlDeviceGetCount_v2(unsigned int* count) {
-  read_state();
-  if (!state.hang.empty()) std::ifstream(state.hang).ignore(std::numeric_limits<std::streamsize>::max());
+  std::string hang;
+  {
+    const std::lock_guard lock(mutex);
+    read_state();
+    hang = state.hang;
+  }
+  if (!hang.empty()) std::ifstream(hang).ignore(std::numeric_limits<std::streamsize>::max());
+  const std::lock_guard lock(mutex);
   *count = static_cast<unsigned int>(state.gpus.size());
   return state.count_error;
 }
 FAKE int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
+  const std::lock_guard lock(mutex);
   if (index >= state.gpus.size()) return 2;
   *device = reinterpret_cast<void*>(static_cast<std::size_t>(index) + 1);
   return state.gpus[index].error;
@@ -121,16 +134,17 @@ FAKE int nvmlDeviceGetName(void* device, char* into, unsigned int bytes) {
   return put("Fake " + std::to_string(gpu_of(device).total / kMb), into, bytes);
 }
 FAKE int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* memory) {
-  const FakeGpu& gpu = gpu_of(device);
+  const FakeGpu gpu = gpu_of(device);
   memory[0] = gpu.total;
   memory[1] = gpu.total - gpu.used;
   memory[2] = gpu.used;
   return gpu.memory_error;
 }
 FAKE int nvmlDeviceGetUtilizationRates(void* device, unsigned int* busy) {
-  busy[0] = static_cast<unsigned int>(gpu_of(device).busy);
+  const int percent = gpu_of(device).busy;
+  busy[0] = static_cast<unsigned int>(percent);
   busy[1] = 0;
-  return gpu_of(device).busy < 0 ? 3 : 0;
+  return percent < 0 ? 3 : 0;
 }
 FAKE int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned int* count, void* into) {
   struct Info {
@@ -138,7 +152,7 @@ FAKE int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned int* cou
     unsigned long long used;
     unsigned int gpu_instance, compute_instance;
   };
-  const std::vector<Process>& processes = gpu_of(device).processes;
+  const std::vector<Process> processes = gpu_of(device).processes;
   const unsigned int room = *count;
   *count = static_cast<unsigned int>(processes.size());
   if (processes.size() > room) return 7;
