@@ -16,6 +16,7 @@ struct Delivery::Running {
   std::optional<Instant> first_submit;
   std::optional<Instant> settled;  // accepted, else answered
   std::uint32_t parts = 0;         // of a streamed answer, handed on
+  std::string holder;              // the node that has acknowledged it; empty: none
 };
 
 namespace {
@@ -90,6 +91,7 @@ asio::awaitable<void> Delivery::run() {
   for (std::size_t i = 0; i < turns; ++i) turns_.spawn(take_turns());
   co_await turns_.all_done();
   co_await link_.finish(milliseconds(1'000));
+  for (const std::shared_ptr<NodeConnection>& connection : left_) co_await connection->finish(milliseconds(1'000));
 }
 
 asio::awaitable<void> Delivery::take_turns() {
@@ -160,6 +162,7 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   running_.push_back(&running);
   Outcome<void> answered = co_await converse(&running, &report);
   std::erase(running_, &running);
+  note_holders();
   uploaded_by_finished_ += running.outgoing->submit.wire_bytes;
   report.parts = running.parts;
   if (answered) {
@@ -193,6 +196,10 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     connection->begin(outgoing, attempt, inbox);
     while (!inbox->whole && !inbox->refused && !inbox->lost && !cancelled_ && Clock::now() < running->give_up) {
       if (inbox->parts.empty()) co_await inbox->bell.wait_until(running->give_up);
+      if (inbox->accepted && running->holder != connection->node()) {
+        running->holder = connection->node();
+        note_holders();
+      }
       take_parts(*running, *report, *connection);
     }
     if (!cancelled_) take_parts(*running, *report, *connection);  // those that came right before the end
@@ -220,7 +227,7 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
       // A final word is acknowledged, so that the node need not keep it.
       if (inbox->accepted) connection->tell(wire::FrameType::result_ack, outgoing->id);
       if (inbox->accepted || (!worth_retrying(refused.code) && advised == milliseconds{0})) co_return refused;
-      if (refused.code == Errc::shutting_down) link_.ask_again();
+      if (refused.code == Errc::shutting_down && link_.node() == connection->node()) leave_node();
       const milliseconds pause = pause_before_retry(refusals++, milliseconds(100), milliseconds(5'000), advised);
       const Instant until = after(Clock::now(), pause);
       if (until >= running->give_up) co_return refused;
@@ -233,6 +240,19 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     if (cancelled_) co_return Error{Errc::cancelled, "interrupted"};
     co_return out_of_time(running->deadline_is_sooner, options_->send);
   }
+}
+
+/// What a node has acknowledged stays with it, as long as NodeLink says.
+void Delivery::note_holders() {
+  link_.holds(static_cast<unsigned>(std::count_if(running_.begin(), running_.end(), [this](const Running* running) {
+    return !running->holder.empty() && running->holder == link_.node();
+  })));
+}
+
+/// It takes nothing new. Those whose requests it has go on listening to it.
+void Delivery::leave_node() {
+  std::optional<NodePlace> place = link_.leave();
+  if (place && place->connection) left_.push_back(std::move(place->connection));
 }
 
 /// Hands on what has come, and lets the node send more.

@@ -40,6 +40,8 @@ class Delivery {
   asio::awaitable<Report> deliver(RequestFiles files);
   asio::awaitable<Outcome<void>> converse(Running* running, Report* report);
   void take_parts(Running& running, const Report& report, NodeConnection& connection) const;
+  void note_holders();
+  void leave_node();
   void note_answer(const Running& running, Report& report) const;
 
   Dialler dialler_;
@@ -55,6 +57,7 @@ class Delivery {
   TaskGroup turns_;
   Bell bell_;
   std::vector<const Running*> running_;
+  std::vector<std::shared_ptr<NodeConnection>> left_;  // to nodes that take nothing new
   std::uint64_t uploaded_by_finished_ = 0;
 };
 
