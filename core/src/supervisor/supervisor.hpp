@@ -21,8 +21,8 @@ struct SupervisorSetup {
   milliseconds central_grace{5000};
   milliseconds first_restart{500};  // pause before a role is started again; doubles up to longest_restart
   milliseconds longest_restart{30000};
-  milliseconds steady{10000};  // a role that ran for so long begins with first_restart anew, as workers do
-  serving::NotifySettings notify;               // whom to tell how it is
+  milliseconds steady{10000};      // a role that ran for so long begins with first_restart anew, as workers do
+  serving::NotifySettings notify;  // whom to tell how it is
   std::uint64_t log_limit_bytes = 16ULL << 20;  // a log file past it is rotated, one old one is kept
 };
 

@@ -16,12 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that is gone with the process, in memory where that can be had.
+/// A folder that is gone with the process, unless that crashes: `run` removes what is left.
 class Folder {
  public:
   Folder() {
-    const fs::path parent = fs::is_directory("/dev/shm") ? "/dev/shm" : fs::temp_directory_path();
-    std::string name = (parent / "gearbox-fuzz-XXXXXX").string();
+    std::string name = (fs::temp_directory_path() / "gearbox-fuzz-XXXXXX").string();
     require(::mkdtemp(name.data()) != nullptr, "a folder can be made");
     path_ = name;
     for (const char* sub : {"tasks", "models/m"}) fs::create_directories(path_ / sub);
