@@ -113,7 +113,8 @@ class Chaos:
     def look_over_what_is_left(self):
         left = [line for line in self.site.leftovers() if not chaos_left.OF_OTHERS.search(line)]
         self.faults += [f"leaked: {line}" for line in left + chaos_left.files(self.site, self.temporary)]
-        self.faults += chaos_left.two_ends(self.site, self.book)
+        doubled, self.unheard = chaos_left.two_ends(self.site, self.book)
+        self.faults += doubled
         self.runs, late = chaos_left.late_runs(self.book, self.ledger, LATE)
         self.faults += late
 
@@ -127,7 +128,7 @@ class Chaos:
                 **{f"chaos.{kind}": kinds[kind] for kind in ("lost", "doubled", "wrong", "leaked")},
                 "chaos.kills": strikes.kills.total(), "chaos.kills_by_role": dict(sorted(strikes.kills.items())),
                 "chaos.stops": strikes.stops.total(), "chaos.stops_by_role": dict(sorted(strikes.stops.items())),
-                "chaos.runs": self.runs}, faults
+                "chaos.runs": self.runs, "chaos.unheard": self.unheard}, faults
 
 
 def table(figures):

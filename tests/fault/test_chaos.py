@@ -95,6 +95,23 @@ class Book(unittest.TestCase):
                 journal.commit()
             self.assertEqual(chaos_left.without_end(site, self.book), (["bb", "cc"], 1))
 
+    def test_an_answer_beside_a_failure_in_the_store_is_doubled_but_for_a_stream_that_was_not_heard(self):
+        for number, kind in enumerate(("picture", "story", "story")):
+            request = self.book.open(chaos_load.Request(kind, f"{number}.jpg", "right"))
+            request.id = f"a{number}"
+            self.book.end(request, answer="right")
+        with tempfile.TemporaryDirectory() as folder:
+            site = types.SimpleNamespace(state=Path(folder))
+            (site.state / "store").mkdir()
+            with contextlib.closing(sqlite3.connect(site.state / "store/index.db")) as store:
+                store.execute("CREATE TABLE results(request TEXT, ok INTEGER, error TEXT)")
+                store.executemany("INSERT INTO results VALUES(?, ?, ?)", [
+                    ("a0", 0, "deadline_exceeded: late"), ("a1", 0, "deadline_exceeded: late"), ("a2", 0, "model_failed: it raised"),
+                    ("ff", 0, "of another device")])
+                store.commit()
+            lines, unheard = chaos_left.two_ends(site, self.book)
+        self.assertEqual((len(lines), unheard), (2, 1))
+
     def test_more_descriptors_are_seen_by_their_kind(self):
         before = {"node": collections.Counter({"socket": 3, "anon_inode": 2})}
         after = {"node": collections.Counter({"socket": 4, "anon_inode": 1})}
