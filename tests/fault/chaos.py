@@ -66,10 +66,13 @@ class Chaos:
 
         def at_rest():
             node = self.site.status()["node"]
-            if not node or not node["ready"] or node["counters"]["open"]:
+            if not node or not node["ready"]:
+                return None
+            owed, besides = chaos_left.without_end(self.site, self.book)
+            if owed or node["counters"]["open"] > besides:
                 return None
             return all(model["ready"] == chaos_site.WORKERS[model["name"]] for model in node["models"])
-        cluster.wait_until("all workers, and no open request", at_rest, SETTLES_WITHIN, 0.3)
+        cluster.wait_until("all workers, and an end of each request", at_rest, SETTLES_WITHIN, 0.3)
 
     def calm_round(self, book):
         """One round of each lane while nobody is struck: all must be answered."""
@@ -97,11 +100,10 @@ class Chaos:
             self.end(lanes)
         try:
             self.whole_again()
-            cluster.wait_until("an end of each request in the journal", lambda: chaos_left.unfinished(self.site) == 0, 90, 0.5)
             self.faults += [f"leaked: {line}" for line in chaos_left.grown(before, chaos_left.held(self.site))]
             self.calm_round(chaos_load.Book())
         except cluster.Failed as failed:
-            self.faults.append(f"lost: afterwards: {failed}")
+            self.faults.append(f"lost: afterwards: {failed}; {chaos_left.what_is_open(self.site, self.book)}")
         self.say("stopping")
         code = self.site.stop()
         if code != 0:
@@ -111,7 +113,8 @@ class Chaos:
     def look_over_what_is_left(self):
         left = [line for line in self.site.leftovers() if not chaos_left.OF_OTHERS.search(line)]
         self.faults += [f"leaked: {line}" for line in left + chaos_left.files(self.site, self.temporary)]
-        self.faults += chaos_left.two_ends(self.site, self.book)
+        doubled, self.unheard = chaos_left.two_ends(self.site, self.book)
+        self.faults += doubled
         self.runs, late = chaos_left.late_runs(self.book, self.ledger, LATE)
         self.faults += late
 
@@ -125,7 +128,7 @@ class Chaos:
                 **{f"chaos.{kind}": kinds[kind] for kind in ("lost", "doubled", "wrong", "leaked")},
                 "chaos.kills": strikes.kills.total(), "chaos.kills_by_role": dict(sorted(strikes.kills.items())),
                 "chaos.stops": strikes.stops.total(), "chaos.stops_by_role": dict(sorted(strikes.stops.items())),
-                "chaos.runs": self.runs}, faults
+                "chaos.runs": self.runs, "chaos.unheard": self.unheard}, faults
 
 
 def table(figures):
@@ -149,6 +152,9 @@ def chaos(build, seconds, seed, every, most, say, keep=None):
         try:
             run.run(seconds, every, most)
             figures, faults = run.figures()
+            if keep:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / "faults.log").write_text("".join(f"{fault}\n" for fault in faults))
             return figures, faults, run.strikes.log, site.log()
         finally:
             if keep:
@@ -165,7 +171,7 @@ def main():
     parser.add_argument("--every", type=float, default=1.2, metavar="S", help="between two strikes, on average (1.2)")
     parser.add_argument("--kills", type=int, default=1_000_000_000, metavar="N", help="end after so many kill -9, if they come sooner")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the logs and the list of strikes there")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the log, the strikes and the faults there")
     parser.add_argument("--build", type=Path, default=None, metavar="DIR", help="a build folder to take in place of build/release")
     options = parser.parse_args()
     if options.seconds <= 0 or options.every <= 0 or options.kills < 0:

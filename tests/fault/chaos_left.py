@@ -50,21 +50,38 @@ def rows_at_rest(file, words):
     return rows(file, words, "immutable=1")
 
 
-def unfinished(site):
-    """How many requests the journal holds that have no end yet."""
-    return rows(site.state / "journal/journal.db", "SELECT count(*) FROM requests WHERE settled = 0")[0][0]
+def without_end(site, book):
+    """Requests that the journal holds without an end: (those that somebody has to end, how many there are besides).
+    Besides are streams whose device has had all of them, when the node was killed before it heard that: the next one cannot know,
+    and keeps them for the device until their deadlines."""
+    heard = {request.id for request in book.requests if request.ends and request.kind in ("song", "story")}
+    found = [row[0] for row in rows(site.state / "journal/journal.db", "SELECT lower(hex(request)) FROM requests WHERE settled = 0")]
+    owed = [request for request in found if request not in heard]
+    return owed, len(found) - len(owed)
+
+
+def what_is_open(site, book):
+    """For whoever looks into it: the requests without an end, as the journal has them, and what their senders were told."""
+    told = {request.id: [end[1] or "answered" for end in request.ends] for request in book.requests}
+    found = rows(site.state / "journal/journal.db", "SELECT lower(hex(request)), openings, head FROM requests WHERE settled = 0")
+    return f"in the journal: {[(request, openings, told.get(request), head) for request, openings, head in found]}"
 
 
 def two_ends(site, book):
-    """Answered to the device, and something else in the store: one line each."""
+    """Answered to the device, and something else in the store: one line each; and how many of them are streams that a killed
+    node did not hear the end of, whose deadline has come at the next one (see without_end)."""
     kept = {request: (ok, error) for request, ok, error in rows_at_rest(site.state / "store/index.db", "SELECT request, ok, error FROM results")}
-    lines = []
+    lines, unheard = [], 0
     for request in book.requests:
         answered = request.ends and request.ends[0][1] is None
-        if answered and request.id in kept and not kept[request.id][0]:
+        if not answered or kept.get(request.id, (1, ""))[0]:
+            continue
+        if request.kind in ("song", "story") and kept[request.id][1].startswith("deadline_exceeded"):
+            unheard += 1
+        else:
             lines.append(f"doubled: {request.kind} {request.name} request={request.id}: answered, and failed in the store: "
                          f"{kept[request.id][1]}")
-    return lines
+    return lines, unheard
 
 
 def late_runs(book, ledger, slack):

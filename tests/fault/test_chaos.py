@@ -1,9 +1,12 @@
 """Random kills under load, short and long; and that the chaos run's own book sees what it is there to see."""
 import collections
+import contextlib
 import os
+import sqlite3
 import sys
 import tempfile
 import time
+import types
 import unittest
 from pathlib import Path
 
@@ -74,6 +77,40 @@ class Book(unittest.TestCase):
             ledger.flush()
             runs, late = chaos_left.late_runs(self.book, Path(ledger.name), 6)
         self.assertEqual((runs, len(late)), (3, 1))
+
+    def test_a_request_without_an_end_is_owed_unless_it_is_a_stream_that_was_heard(self):
+        heard = self.book.open(chaos_load.Request("story", "1.npy", b""))
+        heard.id = "aa"
+        self.book.end(heard, answer=b"")
+        self.book.open(chaos_load.Request("story", "2.npy", b"")).id = "bb"
+        picture = self.request()
+        picture.id = "cc"
+        self.book.end(picture, answer="right")
+        with tempfile.TemporaryDirectory() as folder:
+            site = types.SimpleNamespace(state=Path(folder))
+            (site.state / "journal").mkdir()
+            with contextlib.closing(sqlite3.connect(site.state / "journal/journal.db")) as journal:
+                journal.execute("CREATE TABLE requests(request BLOB, settled INTEGER)")
+                journal.executemany("INSERT INTO requests VALUES(?, ?)", [(b"\xaa", 0), (b"\xbb", 0), (b"\xcc", 0), (b"\xdd", 1)])
+                journal.commit()
+            self.assertEqual(chaos_left.without_end(site, self.book), (["bb", "cc"], 1))
+
+    def test_an_answer_beside_a_failure_in_the_store_is_doubled_but_for_a_stream_that_was_not_heard(self):
+        for number, kind in enumerate(("picture", "story", "story")):
+            request = self.book.open(chaos_load.Request(kind, f"{number}.jpg", "right"))
+            request.id = f"a{number}"
+            self.book.end(request, answer="right")
+        with tempfile.TemporaryDirectory() as folder:
+            site = types.SimpleNamespace(state=Path(folder))
+            (site.state / "store").mkdir()
+            with contextlib.closing(sqlite3.connect(site.state / "store/index.db")) as store:
+                store.execute("CREATE TABLE results(request TEXT, ok INTEGER, error TEXT)")
+                store.executemany("INSERT INTO results VALUES(?, ?, ?)", [
+                    ("a0", 0, "deadline_exceeded: late"), ("a1", 0, "deadline_exceeded: late"), ("a2", 0, "model_failed: it raised"),
+                    ("ff", 0, "of another device")])
+                store.commit()
+            lines, unheard = chaos_left.two_ends(site, self.book)
+        self.assertEqual((len(lines), unheard), (2, 1))
 
     def test_more_descriptors_are_seen_by_their_kind(self):
         before = {"node": collections.Counter({"socket": 3, "anon_inode": 2})}
