@@ -192,7 +192,7 @@ void Node::fill_service() {
   };
   service_.still_good = [this](const session::Identity& identity) -> Outcome<void> {
     if (identity.local) return done();
-    return central_->still_good(identity.ticket, identity.device);
+    return central_->still_good(identity.ticket, identity.ticket.device);
   };
   service_.control = [this](const std::string& text) {
     return serving::answer_control(
@@ -254,7 +254,7 @@ asio::awaitable<void> Node::attend(Node* node, std::shared_ptr<DeviceSession> se
 
 void Node::close_revoked() {
   for (DeviceSession* session : sessions_) {
-    if (!session->identity().local && central_->is_revoked(session->identity().device)) session->close();
+    if (!session->identity().local && central_->is_revoked(session->identity().ticket.device)) session->close();
   }
 }
 

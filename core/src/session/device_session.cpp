@@ -65,7 +65,7 @@ asio::awaitable<void> DeviceSession::serve(Self self) {
   if (going.error().code != Errc::closed) self->log_end(opened, going.error());
   // The peer's own orderly end: a cut has another code, and what we closed ourselves is not open any more.
   const bool hung_up = going.error().code == Errc::closed && self->stream_->is_open() && !self->keeps_;
-  self->requests_.left(self.get(), self->joined_ ? &self->identity_.device : nullptr,
+  self->requests_.left(self.get(), self->joined_ ? &self->identity_.ticket.device : nullptr,
                        hung_up ? Requests::End::for_good : Requests::End::lost);
   self->stream_->close();
 }
@@ -74,7 +74,7 @@ void DeviceSession::log_end(bool opened, const Error& error) {
   // Strangers cause these lines as often as they like: a few in ten seconds tell as much.
   if (!service_.log.allows(Clock::now())) return;
   spdlog::info("session: {} peer={} user={} reason=\"{}\"{}", opened ? "ended" : "refused", stream_->peer(),
-               escaped(identity_.user), escaped(describe(error)), service_.log.note());
+               escaped(identity_.ticket.user), escaped(describe(error)), service_.log.note());
 }
 
 asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
@@ -94,7 +94,7 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
   if (first.value().header.type == FrameType::hello) hello = wire::parse<wire::Hello>(first.value().json);
   Outcome<void> identified = hello ? self->identify(hello.value()) : Outcome<void>(hello.error());
   if (identified && self->door_ == Door::sealed) {
-    identified = self->requests_.joined(self->identity_.device);
+    identified = self->requests_.joined(self->identity_.ticket.device);
     self->joined_ = identified.has_value();
   }
   if (!identified) {
@@ -121,8 +121,8 @@ Outcome<void> DeviceSession::identify(const wire::Hello& hello) {
       return Error{Errc::not_allowed, "the peer's user is not known"};
     }
     // Whoever may open the socket (mode 0600) may use every task; each user is a device of its own.
-    std::memcpy(identity_.device.bytes.data(), &peer.uid, sizeof(peer.uid));
-    identity_.user = "uid-" + std::to_string(peer.uid);
+    std::memcpy(identity_.ticket.device.bytes.data(), &peer.uid, sizeof(peer.uid));
+    identity_.ticket.user = "uid-" + std::to_string(peer.uid);
     identity_.ticket.tasks = {"*"};
     identity_.local = true;
     return done();
@@ -132,8 +132,7 @@ Outcome<void> DeviceSession::identify(const wire::Hello& hello) {
   BOOST_OUTCOME_TRY(link::check_hello(hello, stream_->h()));
   BOOST_OUTCOME_TRY(identity_.ticket, service_.check_ticket(hello.ticket, hello.key));
   identity_.ticket.node = std::string();  // it was us; an idle connection keeps no more than it needs
-  identity_.device = hello.key;
-  identity_.user = identity_.ticket.user;
+  identity_.ticket.device = hello.key;
   return done();
 }
 
@@ -164,7 +163,7 @@ asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader head
   }
   Outcome<void> skipped = co_await FrameStream::skip_body(self->stream_, kBodyLimit);
   if (!skipped) co_return skipped.error();
-  const RequestKey key{self->identity_.device, header.request};
+  const RequestKey key{self->identity_.ticket.device, header.request};
   switch (header.type) {
     case FrameType::ping:
       self->send(header_of(FrameType::pong), {});
@@ -212,7 +211,7 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
     co_return done();
   }
   if (!inlines) co_return done();
-  const RequestKey key{self->identity_.device, header.request};
+  const RequestKey key{self->identity_.ticket.device, header.request};
   const RequestPtr request = self->requests_.receiving(key, self.get());
   // Still waiting for memory, or known already: the bytes are dropped, and the device sends them when upload_at asks
   // for them.
@@ -240,7 +239,7 @@ asio::awaitable<Outcome<void>> DeviceSession::read_submit(Self self, FrameHeader
 }
 
 asio::awaitable<Outcome<void>> DeviceSession::read_chunk(Self self, FrameHeader header) {
-  const RequestKey key{self->identity_.device, header.request};
+  const RequestKey key{self->identity_.ticket.device, header.request};
   const RequestPtr request = self->requests_.receiving(key, self.get());
   const bool expected = request && header.json_bytes == 0 && header.payload_bytes > 0 &&
                         header.offset == request->upload.offset() &&

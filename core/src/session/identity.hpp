@@ -10,10 +10,10 @@
 namespace gearbox::session {
 
 struct Identity {
-  PublicKey device;  // all zero but for its first bytes (the uid) on the unix socket
-  std::string user;
-  wire::Ticket ticket;  // what it may do; tasks {"*"} on the unix socket
-  bool local = false;   // through the node's unix socket, by a user who may open it
+  /// Who it is and what it may do. On the unix socket: a device that is all zero but for its first bytes (the uid), a
+  /// user "uid-N", tasks {"*"}.
+  wire::Ticket ticket;
+  bool local = false;  // through the node's unix socket, by a user who may open it
 };
 
 }  // namespace gearbox::session

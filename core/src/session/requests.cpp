@@ -95,7 +95,7 @@ void Requests::expire(const RequestPtr& request) {
 Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
                                  const std::shared_ptr<Listener>& listener, std::uint32_t& retry_ms) {
   retry_ms = 0;
-  const RequestKey key{identity.device, header.request};
+  const RequestKey key{identity.ticket.device, header.request};
   if (const auto known = table_.find(key); known != table_.end()) {
     if (!known->second->upload.matches(submit)) {
       ++counters_.refused;
@@ -160,7 +160,7 @@ void Requests::note_begin(const RequestPtr& request) {
   if (trace == nullptr) return;
   trace->arrived = request->arrived;
   trace->task = request->task->name;
-  trace->user = request->identity.user;
+  trace->user = request->identity.ticket.user;
   trace->tenant = request->identity.ticket.tenant;
   trace->placement = request->identity.ticket.placement;
   trace->priority = request->priority;
@@ -190,7 +190,7 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
   }
   BOOST_OUTCOME_TRY(check_limits(identity, limits, ingest.plain_bytes(), wait));
   BOOST_OUTCOME_TRY(check_queues(*config, *task, wait));
-  auto request = std::make_shared<Request>(RequestKey{identity.device, header.request}, std::move(receiver),
+  auto request = std::make_shared<Request>(RequestKey{identity.ticket.device, header.request}, std::move(receiver),
                                            std::move(ingest), *service_.io);
   request->identity = identity;
   request->config = config;

@@ -99,7 +99,7 @@ void Requests::tell_end(const RequestPtr& request, Listener& listener) {
 void Requests::quarantine(const RequestPtr& request, const Error& error) {
   Quarantined held;
   held.key = request->key;
-  held.user = request->identity.user;
+  held.user = request->identity.ticket.user;
   held.task = request->task->name;
   if (request->run) held.deadly = request->run->deadly();
   held.reason = error.detail;
@@ -194,7 +194,7 @@ void Requests::keep(const RequestPtr& request) {
   if (service_.store == nullptr || request->verified == Instant{}) return;
   store::Item item;
   item.key = request->key;
-  item.user = request->identity.user;
+  item.user = request->identity.ticket.user;
   item.tenant = request->identity.ticket.tenant;
   item.task = request->task->name;
   item.node = service_.node;

@@ -184,7 +184,7 @@ void Requests::recover() {
 /// As it was accepted by an earlier process. Errors: it cannot be done any more as things are now, and why.
 Outcome<RequestPtr> Requests::remake(const journal::Kept& kept) {
   BOOST_OUTCOME_TRY(WrittenRequest written, written_request(kept.head));
-  written.identity.device = kept.key.device;
+  written.identity.ticket.device = kept.key.device;
   const config::Snapshot config = service_.config();
   BOOST_OUTCOME_TRY(auto task, task_of(written.identity, config, written.submit));
   BOOST_OUTCOME_TRY(auto receiver, link::UploadReceiver::received_before(std::move(written.submit), kAnySize));
@@ -214,7 +214,7 @@ void Requests::give_up(const journal::Kept& kept, const Error& error) {
   const Outcome<WrittenRequest> written = written_request(kept.head);
   if (error.code == Errc::quarantined && written) {
     quarantine_.add({.key = kept.key,
-                     .user = written.value().identity.user,
+                     .user = written.value().identity.ticket.user,
                      .task = written.value().submit.task,
                      .reason = error.detail,
                      .input_bytes = written.value().submit.wire_bytes});

@@ -34,7 +34,7 @@ Outcome<void> Requests::check_limits(const Identity& identity, const config::Lim
     wait = tenants_.drain().until(1, 0, now);
     return Error{Errc::overloaded, std::to_string(open_) + " requests are open at node " + service_.node};
   }
-  const auto own = devices_.find(identity.device);
+  const auto own = devices_.find(identity.ticket.device);
   if (own != devices_.end() && own->second.open >= limits.max_requests_per_device) {
     wait = tenants_.drain(ticket.tenant).until(1, 0, now);
     return Error{Errc::overloaded, "this device has " + std::to_string(own->second.open) + " open requests, its limit"};

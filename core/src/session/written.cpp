@@ -50,7 +50,6 @@ std::string to_text(const WrittenRequest& request) {
   json::object text;
   text["submit"] = wire::to_json(request.submit);
   text["ticket"] = wire::to_json(request.identity.ticket);
-  text["user"] = request.identity.user;
   text["local"] = request.identity.local;
   text["priority"] = std::int64_t{request.priority};
   text["attempt"] = std::int64_t{request.attempt};
@@ -67,7 +66,6 @@ Outcome<WrittenRequest> written_request(std::string_view text) {
   BOOST_OUTCOME_TRY(request.submit, wire::parse<wire::Submit>(submit));
   BOOST_OUTCOME_TRY(const auto ticket, text_at(object, "ticket"));
   BOOST_OUTCOME_TRY(request.identity.ticket, wire::parse<wire::Ticket>(ticket));
-  BOOST_OUTCOME_TRY(request.identity.user, text_at(object, "user"));
   const json::value* local = object.if_contains("local");
   request.identity.local = local != nullptr && local->is_bool() && local->get_bool();
   BOOST_OUTCOME_TRY(const std::int64_t priority, number_at(object, "priority"));

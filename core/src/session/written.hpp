@@ -14,7 +14,7 @@ namespace gearbox::session {
 /// All that a request is begun again with, but its bytes.
 struct WrittenRequest {
   wire::Submit submit;
-  Identity identity;  // its device is part of the row's key, and not in the text
+  Identity identity;
   std::uint8_t priority = 0;
   std::uint32_t attempt = 0;
   Instant deadline{};

@@ -599,7 +599,7 @@ TEST(Written, ARequestIsReadAsItWasWritten) {
   WrittenRequest request;
   request.submit =
       wire::parse<wire::Submit>(R"({"task":"a \"b\"","inputs":[],"digest":"00","wire_bytes":7,"stream":true})").value();
-  request.identity.user = "anna";
+  request.identity.ticket.user = "anna";
   request.identity.ticket.tenant = 7;
   request.identity.ticket.tasks = {"a", "b"};
   request.identity.local = true;
@@ -610,7 +610,7 @@ TEST(Written, ARequestIsReadAsItWasWritten) {
   ASSERT_TRUE(read) << describe(read.error());
   EXPECT_EQ(wire::to_json(read.value().submit), wire::to_json(request.submit));
   EXPECT_EQ(wire::to_json(read.value().identity.ticket), wire::to_json(request.identity.ticket));
-  EXPECT_EQ(read.value().identity.user, "anna");
+  EXPECT_EQ(read.value().identity.ticket.user, "anna");
   EXPECT_TRUE(read.value().identity.local);
   EXPECT_EQ(read.value().priority, 3);
   EXPECT_EQ(read.value().attempt, 5U);
