@@ -126,7 +126,7 @@ bool write_json(const std::string& file, const std::vector<Row>& rows) {
 struct Options {
   std::string json;
   int rounds = 15;
-  std::size_t connections = 1000;
+  std::size_t connections = 19'000;  // a node's default limit
   std::vector<std::string> files;
 };
 
