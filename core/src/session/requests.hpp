@@ -93,6 +93,7 @@ struct Request {
   bool no_row = false;            // the journal does not know it
   bool filled = false;            // its inputs are in memory, whole
   bool recovered = false;         // an earlier process accepted it
+  std::string models;             // of a stream: see models_of(), when it was accepted
   bool waits_for_device = false;  // a recovered stream, which begins when its device is back
 };
 
@@ -187,6 +188,7 @@ class Requests {
   Outcome<RequestPtr> remake(const journal::Kept& kept);
   void give_up(const journal::Kept& kept, const Error& error);
   void begin_stream_again(const RequestPtr& request, std::uint32_t parts);
+  std::string models_of(const Request& request) const;
   void read_back(const RequestPtr& request);
   void shelve(const RequestKey& key, milliseconds age = milliseconds{0});
   void clear_shelf(Instant now);

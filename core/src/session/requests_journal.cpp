@@ -34,6 +34,7 @@ void Requests::write_acceptance(const RequestPtr& request) {
   written.priority = request->priority;
   written.attempt = request->announced.attempt;
   written.deadline = request->deadline;
+  if (request->upload.submit().stream) written.models = request->models = models_of(*request);
   accepted.head = to_text(written);
   accepted.bytes = request->ingest.plain_views();
   // The journal reads the bytes on its own thread, but slabs may only be given back on the strand: what keeps them
@@ -205,6 +206,7 @@ Outcome<RequestPtr> Requests::remake(const journal::Kept& kept) {
   request->priority = written.priority;
   request->arrived = request->verified = Clock::now();
   request->deadline = written.deadline;
+  request->models = std::move(written.models);
   request->recovered = true;
   return request;
 }
@@ -227,6 +229,16 @@ void Requests::give_up(const journal::Kept& kept, const Error& error) {
   shelve(kept.key);
 }
 
+/// What the parts of a stream are made by, as things are now: names, versions and digests.
+std::string Requests::models_of(const Request& request) const {
+  std::string models;
+  for (const config::StepConfig& step : request.task->steps) {
+    const auto record = service_.dispatcher->resolve(*request.config, step.model, step.version).record;
+    models += step.name + ' ' + (record ? record->name + '@' + record->version + ' ' + record->digest : "-") + '\n';
+  }
+  return models;
+}
+
 /// The device of a stream that an earlier process accepted is back, and has `parts` of it.
 void Requests::begin_stream_again(const RequestPtr& request, std::uint32_t parts) {
   request->waits_for_device = false;
@@ -238,6 +250,10 @@ void Requests::begin_stream_again(const RequestPtr& request, std::uint32_t parts
     return fail(request, Error{Errc::stream_broken, "node " + service_.node + " was started anew after " +
                                                         std::to_string(parts) +
                                                         " parts, and its models do not say that they are repeatable"});
+  }
+  if (parts > 0 && models_of(*request) != request->models) {
+    return fail(request, Error{Errc::stream_broken, "its models have been replaced by others since its first " +
+                                                        std::to_string(parts) + " parts"});
   }
   request->announced.part = parts;
   waiting_.push_back(request);

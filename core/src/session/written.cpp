@@ -55,6 +55,7 @@ std::string to_text(const WrittenRequest& request) {
   text["attempt"] = std::int64_t{request.attempt};
   text["boot"] = own_boot_id();
   text["deadline_ns"] = std::chrono::nanoseconds(request.deadline.time_since_epoch()).count();
+  if (!request.models.empty()) text["models"] = request.models;
   text["left_ms"] = elapsed(now, request.deadline).count() / 1000;
   return json::serialize(text);
 }
@@ -80,6 +81,9 @@ Outcome<WrittenRequest> written_request(std::string_view text) {
                          ? Instant(std::chrono::nanoseconds(deadline_ns))
                          : after(now, milliseconds(std::max<std::int64_t>(left_ms, 0)));
   request.deadline = std::min(request.deadline, after(now, kLongest));
+  if (object.contains("models")) {
+    BOOST_OUTCOME_TRY(request.models, text_at(object, "models"));
+  }
   return request;
 }
 

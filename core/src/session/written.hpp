@@ -18,6 +18,7 @@ struct WrittenRequest {
   std::uint8_t priority = 0;
   std::uint32_t attempt = 0;
   Instant deadline{};
+  std::string models{};  // of a stream: what its parts are made by
 };
 
 std::string to_text(const WrittenRequest& request);

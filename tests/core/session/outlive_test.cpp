@@ -595,6 +595,26 @@ TEST_F(Outlive, AStreamThatIsNotRepeatableBreaksUnlessNothingOfItWasDelivered) {
   EXPECT_EQ(next_final(device).header.type, FrameType::result);
 }
 
+TEST_F(Outlive, AStreamIsNotPutTogetherFromPartsOfTwoVersions) {
+  begin({"steady"});
+  const DevicePtr first = log_in();
+  stream(first, "steady", id_of(1), 0, true);
+  take_parts(first, id_of(1), 0, 10);
+  stream(first, "steady", id_of(2), 0, true);
+  ASSERT_TRUE(until([&] { return journal_->counters().accepted == 2; }));
+  end_process();
+  for (model::Record& record : config_.models) record.digest = "of another file";
+  begin({"steady"});
+  const DevicePtr device = log_in();
+  stream(device, "steady", id_of(1), 10, false);
+  const Error error = error_of(next_final(device));
+  EXPECT_EQ(error.code, Errc::stream_broken);
+  EXPECT_NE(error.detail.find("replaced by others since its first 10 parts"), std::string::npos) << error.detail;
+  stream(device, "steady", id_of(2), 0, false);  // nothing of it was delivered
+  take_parts(device, id_of(2), 0, 40);
+  EXPECT_EQ(next_final(device).header.type, FrameType::result);
+}
+
 TEST(Written, ARequestIsReadAsItWasWritten) {
   WrittenRequest request;
   request.submit =
@@ -606,11 +626,13 @@ TEST(Written, ARequestIsReadAsItWasWritten) {
   request.priority = 3;
   request.attempt = 5;
   request.deadline = Clock::now() + seconds(10);
+  request.models = "one again@1 -\n";
   const auto read = written_request(to_text(request));
   ASSERT_TRUE(read) << describe(read.error());
   EXPECT_EQ(wire::to_json(read.value().submit), wire::to_json(request.submit));
   EXPECT_EQ(wire::to_json(read.value().identity.ticket), wire::to_json(request.identity.ticket));
   EXPECT_EQ(read.value().identity.ticket.user, "anna");
+  EXPECT_EQ(read.value().models, request.models);
   EXPECT_TRUE(read.value().identity.local);
   EXPECT_EQ(read.value().priority, 3);
   EXPECT_EQ(read.value().attempt, 5U);
