@@ -123,6 +123,7 @@ class Gpus(unittest.TestCase):
         self.wait_for("late", "waiting")
         # They have taken what they said. (Had they taken nothing by the next look, it would be free for others.)
         self.tell(["gpu GPU-aaaa 10000 7000 12", "gpu GPU-bbbb 8000 5000 -"])
+        wait_until("a look at that", lambda: self.node()["gpus"]["list"][1]["memory_used_bytes"] >> 20 == 5000, 10)
         wait_until("the reason as things are now",
                    lambda: self.workers("late")[0]["reason"] == "no GPU has 5000 MB free; most: GPU 0 with 3000", 10)
         huge = self.wait_for("huge", "waiting")[0]
