@@ -217,6 +217,10 @@ asio::awaitable<SpoolUpload::Attempt> SpoolUpload::converse(std::shared_ptr<Turn
     report->timing.total = elapsed(begun, Clock::now());
   } else if (inbox->lost) {
     attempt.link_waits = true;
+    std::vector<std::string>& nodes = perhaps_homes_[outgoing->id];
+    if (inbox->sent > 0 && std::find(nodes.begin(), nodes.end(), connection->node()) == nodes.end()) {
+      nodes.push_back(connection->node());
+    }
   }
   co_return attempt;
 }
@@ -295,12 +299,15 @@ void SpoolUpload::call_off_elsewhere(const Turn& winner, const std::string& node
     turn->superseded = true;
     if (turn->inbox) turn->inbox->bell.ring();
   }
-  const auto home = homes_.find(winner.id());
-  if (home == homes_.end()) return;
-  for (const std::string& other : home->second) {
-    if (other != node) winner.task->call_off(winner.id(), other);
+  std::set<std::string> others;
+  for (NodesByRequest* known : {&homes_, &perhaps_homes_}) {
+    const auto found = known->find(winner.id());
+    if (found == known->end()) continue;
+    others.insert(found->second.begin(), found->second.end());
+    known->erase(found);
   }
-  homes_.erase(home);
+  others.erase(node);
+  for (const std::string& other : others) winner.task->call_off(winner.id(), other);
 }
 
 /// Of an answered item. One that cannot be removed is not sent again by this process; the next one finds its line among

@@ -98,12 +98,14 @@ asio::awaitable<void> SpoolUpload::begin_turns() {
 
 /// Of items that others dropped.
 void SpoolUpload::forget_waiting() {
-  if (waiting_.size() + homes_.size() <= items_.size()) return;
+  if (waiting_.size() + homes_.size() + perhaps_homes_.size() <= items_.size()) return;
   std::set<RequestId> there;
   for (const std::shared_ptr<Turn>& turn : under_way_) there.insert(turn->id());
   for (const std::shared_ptr<const Spooled>& item : items_) there.insert(item->item.id);
   std::erase_if(waiting_, [&](const auto& known) { return there.count(known.first.first) == 0; });
-  std::erase_if(homes_, [&](const auto& known) { return there.count(known.first) == 0; });
+  for (NodesByRequest* nodes : {&homes_, &perhaps_homes_}) {
+    std::erase_if(*nodes, [&](const auto& known) { return there.count(known.first) == 0; });
+  }
 }
 
 bool SpoolUpload::holds(const std::string& node) const {

@@ -118,6 +118,8 @@ class SpoolUpload {
   Spool* spool_;
   Homes homes_file_;
   NodesByRequest homes_;  // of items in the spool: who has acknowledged them
+  /// Who may have acknowledged them unheard: the connection was lost when something of them had been sent.
+  NodesByRequest perhaps_homes_;
   Ends ends_;
   std::vector<std::shared_ptr<const Spooled>> items_;  // as the spool had them last
   std::map<std::string, std::unique_ptr<TaskPlaces>> tasks_;

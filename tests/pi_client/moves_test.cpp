@@ -205,6 +205,21 @@ TEST_F(Moves, WhatWasNotAcknowledgedGoesElsewhereAtOnce) {
   EXPECT_EQ(asked()[1].avoid, std::vector<std::string>{"a"});
 }
 
+TEST_F(Moves, WhatANodeMayHaveAcknowledgedUnheardIsCalledOffThere) {
+  a_script_.drop_before_accepted = 1;  // it has it whole
+  ttl_ms_ = 1;                         // central is asked again, and names b
+  start();
+  device_->options.spool.until_empty = false;
+  {
+    const StopWhen stop([&] { return a_->acks() >= 1; });
+    EXPECT_EQ(device_->run(), 0);
+  }
+  EXPECT_GE(a_->acks(), 1);
+  stop();
+  EXPECT_EQ(answered_by(), "b");
+  EXPECT_GE(a_->counts().cancels, 1);
+}
+
 TEST_F(Moves, ANodeThatTakesNothingNewKeepsWhatItHas) {
   a_script_.takes = 1;
   a_script_.busy_code = Errc::shutting_down;
