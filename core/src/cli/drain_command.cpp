@@ -67,10 +67,11 @@ void show(CliContext& context, const supervisor::WrittenStop& stop) {
                                    {"failed", report.failed},
                                    {"kept", report.kept},
                                    {"killed", killed},
-                                   {"hurried", report.hurried}});
+                                   {"hurried", report.hurried},
+                                   {"node_lost", report.node_lost}});
   }
   if (report.in_order()) {
-    std::printf("drained: every request has its answer, nothing is left running\n");
+    std::printf("drained: no request was cut off, nothing is left running\n");
     return;
   }
   std::printf("stopped, but not in order:\n");
@@ -81,6 +82,11 @@ void show(CliContext& context, const supervisor::WrittenStop& stop) {
   }
   for (const std::string& role : report.killed) std::printf("  %s was killed\n", escaped(role).c_str());
   if (report.hurried) std::printf("  a signal hurried it\n");
+  if (report.node_lost) {
+    std::printf(
+        "  the node was not there, or ended before it could say what was open: the next `broker up` goes on with what "
+        "its journal holds\n");
+  }
 }
 
 void run_drain(CliContext& context, std::uint32_t within_s) {

@@ -99,6 +99,7 @@ struct Journal::State {
   std::condition_variable wake;
   std::deque<Order> queue;
   bool stopping = false;
+  bool in_order = false;
   Counters counters;
 
   // Of the thread.
@@ -368,6 +369,15 @@ Journal::~Journal() {
   }
   state_->wake.notify_one();
   state_->thread.join();
+  if (!state_->in_order) return;
+  if (const Outcome<void> taken_back = state_->rows.take_opening_back(); !taken_back) {
+    spdlog::warn("event=journal_failed reason=\"{}\"", escaped(describe(taken_back.error())));
+  }
+}
+
+void Journal::ends_in_order() {
+  const std::lock_guard lock(state_->mutex);
+  state_->in_order = true;
 }
 
 const std::vector<Kept>& Journal::kept() const {

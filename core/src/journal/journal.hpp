@@ -100,6 +100,10 @@ class Journal {
   /// bytes are not those that were written; io_error. Any thread.
   void fetch(const RequestKey& key, std::function<void(Outcome<Found>)> done);
 
+  /// This process ends in order: it does not count among those that ended while a request was open. Any thread; before
+  /// the destructor.
+  void ends_in_order();
+
   Counters counters() const;
 
  private:

@@ -148,6 +148,10 @@ Outcome<void> Rows::count_opening() {
   return database_.run("UPDATE requests SET openings = openings + 1 WHERE settled = 0");
 }
 
+Outcome<void> Rows::take_opening_back() {
+  return database_.run("UPDATE requests SET openings = openings - 1 WHERE settled = 0 AND openings > 0");
+}
+
 Outcome<std::vector<Kept>> Rows::all() {
   // Of what is settled, the texts are read when somebody asks for them.
   BOOST_OUTCOME_TRY(auto select,

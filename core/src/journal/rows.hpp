@@ -49,6 +49,7 @@ class Rows {
   Outcome<void> note_running(std::int64_t now_ms);
   /// Notes with each unsettled request that the journal was opened once more.
   Outcome<void> count_opening();
+  Outcome<void> take_opening_back();
   Outcome<std::vector<Kept>> all();
   Outcome<std::set<PayloadFile>> payloads();
   /// Of a settled one its result, else its inputs. Errors: not_found.

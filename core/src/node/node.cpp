@@ -48,6 +48,7 @@ Node::~Node() {
   // to.
   // The threads of store and journal call back into the requests, and a dial into the plugins: all end first.
   store_.reset();
+  if (journal_ && ending_) journal_->ends_in_order();
   journal_.reset();
   service_.journal = nullptr;
   service_.store = nullptr;

@@ -48,6 +48,8 @@ class Node {
   void drain(milliseconds within);
   /// The same without waiting for anybody: what was acknowledged is left to the next process, where there is a journal.
   void hurry();
+  /// Once run() has returned: requests were left unfinished, and nobody could be told.
+  bool left_unsaid() const { return not_told_; }
 
   boost::asio::io_context& io() { return *io_; }
   const std::string& url() const { return url_; }
@@ -99,6 +101,7 @@ class Node {
   bool stopping_ = false;
   bool ending_ = false;
   session::Requests::Rest rest_;              // what the drain did not finish
+  bool not_told_ = false;                     // to the supervisor, which was there or not
   std::unique_ptr<GpuWatch> gpu_watch_;       // posts to the io_context
   std::unique_ptr<live::Follower> follower_;  // last: it uses the plugin host and posts to the io_context
 };

@@ -58,16 +58,17 @@ void Node::drain(milliseconds within) {
 
 void Node::hurry() {
   stopping_ = true;
-  const Error reason{Errc::shutting_down, "node " + config_->node.name + " was stopped"};
-  const session::Requests::Rest rest = requests_->end_all(reason);
-  rest_.failed += rest.failed;
-  rest_.kept += rest.kept;
   end_workers();
 }
 
 void Node::end_workers() {
   if (std::exchange(ending_, true)) return;
   drain_limit_.cancel();
+  // From here on whatever comes for a request that waited for its device is the next process's.
+  const session::Requests::Rest rest =
+      requests_->end_all({Errc::shutting_down, "node " + config_->node.name + " was stopped"});
+  rest_.failed += rest.failed;
+  rest_.kept += rest.kept;
   if (rest_.failed + rest_.kept > 0) {
     spdlog::warn("event=not_drained failed={} kept_in_journal={}", rest_.failed, rest_.kept);
   }
@@ -84,12 +85,16 @@ void Node::end_workers() {
 /// The last thing that the node does: whoever asked for the stop is told what it could not finish.
 asio::awaitable<void> Node::tell_rest(Node* node) {
   const session::Requests::Rest& rest = node->rest_;
-  if (rest.failed + rest.kept > 0) {
+  {
     const boost::json::object said{{"command", "unfinished"}, {"failed", rest.failed}, {"kept", rest.kept}};
     std::string text = boost::json::serialize(said);
     const Outcome<std::string> heard = co_await serving::ask_control(
         node->io_->get_executor(), node->state_.supervisor_socket(), std::move(text), kTellLimit);
-    if (!heard) spdlog::warn("event=not_told to=supervisor reason=\"{}\"", escaped(describe(heard.error())));
+    // A node that was started by hand has nobody to tell.
+    if (!heard && rest.failed + rest.kept > 0) {
+      spdlog::warn("event=not_told to=supervisor reason=\"{}\"", escaped(describe(heard.error())));
+      node->not_told_ = true;
+    }
   }
   asio::post(*node->io_, [node] { node->io_->stop(); });
 }

@@ -42,7 +42,7 @@ int run_node(const config::StateDir& state, const std::filesystem::path& config_
   opening.release();
   running.run();
   spdlog::info("node: stopped");
-  return 0;
+  return running.left_unsaid() ? 1 : 0;
 }
 
 }  // namespace gearbox::node

@@ -22,8 +22,8 @@ std::filesystem::path stop_report_file(const config::StateDir& state) {
 Outcome<void> write_stop_report(const std::filesystem::path& file, int pid, const StopReport& report) {
   const json::array killed(report.killed.begin(), report.killed.end());
   const json::object out{
-      {"pid", pid},       {"in_order", report.in_order()}, {"failed", report.failed}, {"kept", report.kept},
-      {"killed", killed}, {"hurried", report.hurried}};
+      {"pid", pid},       {"in_order", report.in_order()}, {"failed", report.failed},      {"kept", report.kept},
+      {"killed", killed}, {"hurried", report.hurried},     {"node_lost", report.node_lost}};
   // Beside, and renamed: a reader never sees half of it.
   const std::filesystem::path beside = file.string() + ".new";
   {
@@ -59,12 +59,14 @@ Outcome<WrittenStop> read_stop_report(const std::filesystem::path& file) {
   std::uint64_t pid = 0;
   const json::value* const killed = object.if_contains("killed");
   const json::value* const hurried = object.if_contains("hurried");
+  const json::value* const node_lost = object.if_contains("node_lost");
   const bool whole = number("pid", pid) && pid <= INT32_MAX && number("failed", out.report.failed) &&
                      number("kept", out.report.kept) && killed != nullptr && killed->is_array() && hurried != nullptr &&
-                     hurried->is_bool();
+                     hurried->is_bool() && node_lost != nullptr && node_lost->is_bool();
   if (!whole) return corrupt;
   out.pid = static_cast<int>(pid);
   out.report.hurried = hurried->get_bool();
+  out.report.node_lost = node_lost->get_bool();
   for (const json::value& role : killed->get_array()) {
     if (!role.is_string()) return corrupt;
     out.report.killed.emplace_back(role.get_string());

@@ -52,7 +52,10 @@ void Stopping::begin(std::optional<milliseconds> within) {
   until_ = after(Clock::now(), within_);
   show();
   const int node = children_.pid_of("node");
-  if (node == 0) return go_on();
+  if (node == 0) {
+    if (first) report_.node_lost = true;  // between two processes: nobody knows what the journal holds
+    return go_on();
+  }
   asio::co_spawn(io_, tell_node(this, within), asio::detached);
   if (first) asio::co_spawn(io_, watch(this), asio::detached);
 }
@@ -163,12 +166,15 @@ void Stopping::hurry() {
 
 void Stopping::child_ended(const Ended& ended) {
   if (ended.killed) report_.killed.push_back(ended.role);
+  if (ended.role == "node" && !node_told_ && !(ended.asked && ended.exit_code == 0)) report_.node_lost = true;
   go_on();
 }
 
 void Stopping::unfinished(std::uint64_t failed, std::uint64_t kept) {
+  node_told_ = true;
   report_.failed += failed;
   report_.kept += kept;
+  if (failed + kept == 0) return;
   say_("the node ended with " + std::to_string(failed) + " requests failed and " + std::to_string(kept) +
        " kept in its journal for the next one");
 }

@@ -28,7 +28,8 @@ struct StopReport {
   std::uint64_t kept = 0;           // those that it left in its journal
   std::vector<std::string> killed;  // roles
   bool hurried = false;             // somebody asked for that
-  bool in_order() const { return failed == 0 && kept == 0 && killed.empty() && !hurried; }
+  bool node_lost = false;           // it was not there, or ended before it could say what it had open
+  bool in_order() const { return failed == 0 && kept == 0 && killed.empty() && !hurried && !node_lost; }
 };
 
 /// One strand; must outlive what runs on `io`, and `setup` and `children` this.
@@ -71,7 +72,8 @@ class Stopping {
   boost::asio::steady_timer look_, kill_;
   bool begun_ = false;
   bool done_said_ = false;
-  unsigned telling_ = 0;  // questions to the node that are under way
+  bool node_told_ = false;  // its own word has come
+  unsigned telling_ = 0;    // questions to the node that are under way
   milliseconds within_;
   Instant until_{};
   std::optional<std::uint64_t> open_;

@@ -145,6 +145,19 @@ TEST_F(JournalTest, CountsHowOftenItWasOpenedWithARequestUnsettled) {
   EXPECT_EQ(journal_->kept()[1].openings, 2U);
 }
 
+TEST_F(JournalTest, AProcessThatEndsInOrderIsNotCounted) {
+  open();
+  ASSERT_TRUE(accept(1, {}));
+  for (int i = 0; i < 3; ++i) {
+    open();
+    EXPECT_EQ(journal_->kept()[0].openings, 1U) << i;
+    journal_->ends_in_order();
+  }
+  open();
+  open();  // as after a kill
+  EXPECT_EQ(journal_->kept()[0].openings, 2U);
+}
+
 TEST_F(JournalTest, WhatIsForgottenIsGoneAndItsFilesAreUsedAgain) {
   open();
   for (std::uint32_t i = 0; i < 20; ++i) {

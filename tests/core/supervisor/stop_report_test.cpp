@@ -17,6 +17,7 @@ TEST(StopReport, IsReadAsItWasWritten) {
   report.failed = 2;
   report.kept = 3;
   report.killed = {"worker-1", "node"};
+  report.node_lost = true;
   ASSERT_TRUE(write_stop_report(file, 77, StopReport{}));
   ASSERT_TRUE(write_stop_report(file, 78, report));
   const auto read = read_stop_report(file);
@@ -26,16 +27,18 @@ TEST(StopReport, IsReadAsItWasWritten) {
   EXPECT_EQ(read.value().report.kept, 3U);
   EXPECT_EQ(read.value().report.killed, report.killed);
   EXPECT_FALSE(read.value().report.hurried);
+  EXPECT_TRUE(read.value().report.node_lost);
   EXPECT_FALSE(read.value().report.in_order());
 }
 
-TEST(StopReport, IsInOrderOnlyWhenNothingWasHurried) {
-  StopReport failed, kept, killed, hurried;
+TEST(StopReport, IsInOrderOnlyWhenNothingWasHurriedOrLost) {
+  StopReport failed, kept, killed, hurried, lost;
   failed.failed = 1;
   kept.kept = 1;
   killed.killed = {"central"};
   hurried.hurried = true;
-  for (const StopReport& each : {failed, kept, killed, hurried}) EXPECT_FALSE(each.in_order());
+  lost.node_lost = true;
+  for (const StopReport& each : {failed, kept, killed, hurried, lost}) EXPECT_FALSE(each.in_order());
 }
 
 TEST(StopReport, WhatIsCutOrOddIsRefused) {
@@ -50,7 +53,8 @@ TEST(StopReport, WhatIsCutOrOddIsRefused) {
     std::ofstream(file, std::ios::trunc) << whole.substr(0, length);
     EXPECT_EQ(read_stop_report(file).error().code, Errc::corrupt_data) << length;
   }
-  std::ofstream(file, std::ios::trunc) << R"({"pid":-1,"failed":0,"kept":0,"killed":[],"hurried":false})";
+  std::ofstream(file, std::ios::trunc)
+      << R"({"pid":-1,"failed":0,"kept":0,"killed":[],"hurried":false,"node_lost":false})";
   EXPECT_FALSE(read_stop_report(file));
 }
 

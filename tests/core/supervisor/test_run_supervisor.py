@@ -229,9 +229,20 @@ class RunSupervisor(unittest.TestCase):
         self.assertIn("everything is killed", self.log())
         stop = self.last_stop()
         self.assertEqual(sorted(stop.pop("killed")), ["central", "node"])
-        self.assertEqual(stop, {"pid": up.pid, "in_order": False, "failed": 0, "kept": 0, "hurried": True})
+        self.assertEqual(stop, {"pid": up.pid, "in_order": False, "failed": 0, "kept": 0, "hurried": True, "node_lost": True})
         self.assertNotIn("it takes too long", self.log())
         self.nothing_left(pids)
+
+    def test_a_node_that_dies_in_a_stop_makes_it_one_out_of_order(self):
+        up = self.up(STUBBORN_node="1")
+        self.ready()
+        node = self.pids()["node"]
+        up.send_signal(signal.SIGTERM)
+        self.until(lambda: "node was told to stop" in self.log(), "told")
+        os.kill(node, signal.SIGKILL)
+        self.assertEqual(up.wait(20), 0)
+        self.assertEqual(self.last_stop(),
+                         {"pid": up.pid, "in_order": False, "failed": 0, "kept": 0, "killed": [], "hurried": False, "node_lost": True})
 
     def test_a_service_manager_hears_of_start_watchdog_and_stop(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -256,7 +267,7 @@ class RunSupervisor(unittest.TestCase):
             up.send_signal(signal.SIGTERM)
             hears("STOPPING=1")
             self.assertEqual(up.wait(20), 0)
-        self.assertEqual(self.last_stop(), {"pid": up.pid, "in_order": True, "failed": 0, "kept": 0, "killed": [], "hurried": False})
+        self.assertEqual(self.last_stop(), {"pid": up.pid, "in_order": True, "failed": 0, "kept": 0, "killed": [], "hurried": False, "node_lost": False})
 
     def test_a_strangers_process_behind_a_role_is_not_taken_over(self):
         stranger = subprocess.Popen([PROGRAM, "central", "--state", self.state], stdout=subprocess.DEVNULL)
