@@ -18,6 +18,7 @@
 #include "journal/journal.hpp"
 #include "serving/log_budget.hpp"
 #include "session/identity.hpp"
+#include "sinks/outbox.hpp"
 #include "store/store.hpp"
 #include "worker_pool/worker_pool.hpp"
 
@@ -31,6 +32,7 @@ struct Service {
   dispatch::Dispatcher* dispatcher = nullptr;
   store::ResultStore* store = nullptr;  // null: nothing is kept
   journal::Journal* journal = nullptr;  // null: what is acknowledged lives as long as the process
+  sinks::Outbox* sinks = nullptr;       // null: no sink is configured
   std::filesystem::path quarantine;     // its file; empty: it lives as long as the process
   explain::Book* explain = nullptr;     // null: nothing is remembered
   /// An answer waits so long in memory for its device to acknowledge it, or to come back; a running request of a lost
