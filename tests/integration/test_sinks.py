@@ -143,7 +143,7 @@ class Sinks(unittest.TestCase):
         listed = self.cluster.run("status").stdout
         self.assertRegex(listed, r"archive +sqlite +idle +0 +6 +0 +0")
         kinds = json.loads(self.cluster.run("plugins", "list", "--json").stdout)
-        self.assertIn(("sink", "sqlite"), {(each["kind"], each["name"]) for each in kinds["plugins"]})
+        self.assertIn(("sink", "sqlite"), {(each["kind"], each["name"]) for each in kinds})
         self.ends_clean()
 
     def test_a_receiver_that_is_slow_away_or_broken_gets_all_in_the_end(self):
@@ -237,6 +237,9 @@ class Sinks(unittest.TestCase):
         self.assertEqual(wrong.returncode, 2)
         self.assertIn(f"gearbox.toml:{line}:", wrong.stdout + wrong.stderr)
         self.assertIn("did you mean 'echo'?", wrong.stdout + wrong.stderr)
+        wrong = refused(whole.replace("url = ", "uri = "))
+        self.assertIn("gearbox.toml: node.sinks[hook]: ", wrong.stdout + wrong.stderr)
+        self.assertIn("did you mean 'url'?", wrong.stdout + wrong.stderr)
         wrong = refused(whole + '\n[[node.sinks]]\nname = "hook"\nbatches = 3\n')
         self.assertIn("there is a sink called 'hook' already", wrong.stdout + wrong.stderr)
         self.assertIn("did you mean 'batch'?", wrong.stdout + wrong.stderr)

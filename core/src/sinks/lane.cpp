@@ -182,8 +182,7 @@ void Lane::note(const plugin::Verdict& verdict, std::size_t events) {
     counters_.delivered += events;
     counters_.state = "idle";
     counters_.last_error.clear();
-    if (told_at_ != Instant{}) spdlog::info("event=sink_works_again sink={}", setup_.config.name);
-    told_at_ = {};
+    if (std::exchange(away_, false)) spdlog::info("event=sink_works_again sink={}", setup_.config.name);
     return;
   }
   counters_.last_error = escaped(verdict.reason, kReasonBytes);
@@ -192,6 +191,7 @@ void Lane::note(const plugin::Verdict& verdict, std::size_t events) {
   const Instant now = Clock::now();
   if (told_at_ != Instant{} && now - told_at_ < kTellEvery) return;
   told_at_ = now;
+  away_ = verdict.fate == plugin::Fate::later;
   spdlog::warn("event=sink_failed sink={} again={} reason=\"{}\"", setup_.config.name,
                verdict.fate == plugin::Fate::later, counters_.last_error);
 }

@@ -87,6 +87,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool stopping_ = false, ended_ = false;
   LaneCounters counters_;
   Instant told_at_{};
+  bool away_ = false;  // it was put off, and told of
 
   std::thread thread_;
 };

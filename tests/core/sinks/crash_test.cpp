@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <iterator>
 
 #include "scripted_sink.hpp"
 #include "sinks/outbox.hpp"
@@ -48,7 +51,8 @@ TEST_F(SinkCrash, ARequestIsLetGoOfOnlyBehindItsEvent) {
   std::atomic<int> let_go{0};
   with_journal.let_go = [&](const RequestKey& key) {
     EXPECT_EQ(key, key_of(1));
-    if (++let_go == 1) copy_now();  // a kill right behind the journal's last word
+    if (let_go == 0) copy_now();  // a kill right behind the journal's last word
+    ++let_go;
   };
   const auto outbox = open(std::move(with_journal));
   outbox->put(event_of(1));
