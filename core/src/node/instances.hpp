@@ -9,7 +9,7 @@
 #include "config/config.hpp"
 #include "explain/trace.hpp"
 #include "plugin_host/plugin_host.hpp"
-#include "sinks/lane.hpp"
+#include "sinks/setup.hpp"
 
 namespace gearbox::node {
 

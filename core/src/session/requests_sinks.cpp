@@ -8,6 +8,7 @@
 
 #include "session/requests.hpp"
 #include "session/written.hpp"
+#include "sinks/outbox.hpp"
 
 namespace gearbox::session {
 

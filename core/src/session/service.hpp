@@ -18,9 +18,12 @@
 #include "journal/journal.hpp"
 #include "serving/log_budget.hpp"
 #include "session/identity.hpp"
-#include "sinks/outbox.hpp"
 #include "store/store.hpp"
 #include "worker_pool/worker_pool.hpp"
+
+namespace gearbox::sinks {
+class Outbox;
+}
 
 namespace gearbox::session {
 

@@ -12,19 +12,12 @@
 #include <thread>
 #include <vector>
 
-#include "config/config.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/plugin/sink.hpp"
 #include "sinks/queue.hpp"
+#include "sinks/setup.hpp"
 
 namespace gearbox::sinks {
-
-/// What the configuration asks for, and the plugin's object for it.
-struct SinkSetup {
-  config::SinkConfig config;
-  std::shared_ptr<plugin::Sink> sink;  // null: there is none just now, and `missing` says why; its events wait
-  std::string missing;
-};
 
 /// What became of a batch; the queue gives another one for it.
 struct Report {
@@ -36,13 +29,6 @@ struct Report {
   std::vector<std::int64_t> done;
   std::vector<Dead> dead;
   std::size_t wanted = 0;  // events of the next batch, at most; 0: none any more
-};
-
-struct LaneCounters {
-  std::uint64_t delivered = 0;  // events
-  std::uint64_t retried = 0;    // deliveries that were put off
-  std::string state;            // "idle", "delivering", "waiting" (for a retry)
-  std::string last_error;       // empty when the last delivery went well
 };
 
 /// Public calls: any thread.

@@ -17,6 +17,7 @@
 
 #include "gearbox/base/text.hpp"
 #include "sinks/dead_letters.hpp"
+#include "sinks/lane.hpp"
 #include "sinks/queue.hpp"
 
 namespace gearbox::sinks {

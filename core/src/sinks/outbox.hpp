@@ -21,7 +21,7 @@
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "sinks/event.hpp"
-#include "sinks/lane.hpp"
+#include "sinks/setup.hpp"
 
 namespace gearbox::sinks {
 
