@@ -95,24 +95,21 @@ void Lane::run() {
     if (stopping_) break;
     std::vector<Row> rows = std::exchange(offered_, {});
     lock.unlock();
-    const bool whole = deliver(std::move(rows), report);
+    deliver(std::move(rows), report);
     lock.lock();
-    if (whole) continue;
-    report.sink = setup_.config.name;
-    lock.unlock();
-    report_(std::exchange(report, {}));
-    lock.lock();
-    break;
   }
+  report.sink = setup_.config.name;
+  report.wanted = 0;
   lock.unlock();
+  report_(std::move(report));  // what was delivered last is not delivered again
   opened_.reset();
   lock.lock();
   ended_ = true;
   wake_.notify_all();
 }
 
-/// False: stopped on the way; what is in the report is over.
-bool Lane::deliver(std::vector<Row> rows, Report& report) {
+/// What is in the report then is over; all of it, unless it was stopped on the way.
+void Lane::deliver(std::vector<Row> rows, Report& report) {
   std::vector<std::unique_ptr<ParsedEvent>> parsed;
   std::vector<plugin::EventView> views;
   for (const Row& row : rows) {
@@ -121,21 +118,20 @@ bool Lane::deliver(std::vector<Row> rows, Report& report) {
   }
   std::string reason;
   const Brought all = bring(views, reason);
-  if (all == Brought::stopped) return false;
+  if (all == Brought::stopped) return;
   if (all == Brought::done) {
     for (const Row& row : rows) report.done.push_back(row.id);
-    return true;
+    return;
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Brought one = rows.size() == 1 ? all : bring(std::span(views).subspan(i, 1), reason);
-    if (one == Brought::stopped) return false;
+    if (one == Brought::stopped) return;
     if (one == Brought::done) {
       report.done.push_back(rows[i].id);
     } else {
       report.dead.push_back({rows[i].id, std::move(rows[i].body), reason});
     }
   }
-  return true;
 }
 
 Lane::Brought Lane::bring(std::span<const plugin::EventView> events, std::string& reason) {

@@ -56,7 +56,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   enum class Brought { done, never, stopped };
   Lane(SinkSetup setup, Place place, std::function<void(Report)> report);
   void run();
-  bool deliver(std::vector<Row> rows, Report& report);
+  void deliver(std::vector<Row> rows, Report& report);
   Brought bring(std::span<const plugin::EventView> events, std::string& reason);
   plugin::Verdict try_once(const SinkSetup& setup, std::span<const plugin::EventView> events);
   void note(const plugin::Verdict& verdict, std::size_t events);
