@@ -47,7 +47,7 @@ Outcome<void> check_plugins(const config::Config& config) {
   BOOST_OUTCOME_TRY(const auto host, plugin_host::PluginHost::open(paths, config.plugins));
   toml::Faults faults;
   const std::string file = (config.folder / "gearbox.toml").string();
-  const auto told = [&](const char* key, const auto& made) {
+  const auto told = [&](const std::string& key, const auto& made) {
     if (!made) faults.add(file, 0, 0, key, made.error().detail);
   };
   if (config.central.enabled) {
@@ -57,6 +57,9 @@ Outcome<void> check_plugins(const config::Config& config) {
   if (config.node.enabled) {
     told("node.balancer", host->balancer(config.node.balancer));
     told("node.listen", host->transport_for(config.node.listen));
+    for (const config::SinkConfig& sink : config.node.sinks) {
+      told("node.sinks[" + sink.name + "]", host->table()->sink(sink.plugin, sink.options));
+    }
     if (!config.node.central.empty()) told("node.central", host->transport_for(config.node.central));
   }
   if (!faults.empty()) return faults.error();

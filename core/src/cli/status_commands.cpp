@@ -107,6 +107,30 @@ void print_journal(const json::object& node) {
   if (!aside.empty()) print("  was damaged at the start, and set aside as " + escaped(aside, 400) + "\n");
 }
 
+/// What goes out to other systems, and what does not.
+void print_sinks(const json::object& node) {
+  const json::value* found = node.if_contains("sinks");
+  if (found == nullptr || !found->is_object()) return;
+  const json::object& sinks = found->get_object();
+  Table table({"sink", "plugin", "state", ">queued", ">delivered", ">retried", ">dead letters", "last error"});
+  for (const json::value& each : list_in(sinks, "list")) {
+    if (!each.is_object()) continue;
+    const json::object& sink = each.get_object();
+    table.add({text_in(sink, "name"), text_in(sink, "plugin"), text_in(sink, "state"),
+               std::to_string(number_in(sink, "queued")), std::to_string(number_in(sink, "delivered")),
+               std::to_string(number_in(sink, "retried")), std::to_string(number_in(sink, "dead_letters")),
+               escaped(text_in(sink, "last_error"), 80)});
+  }
+  if (!table.empty()) print("\n" + table.text(colour_wanted()));
+  if (const std::uint64_t dropped = number_in(sinks, "dropped"); dropped > 0) {
+    print("  dropped, neither queued nor a dead letter: " + std::to_string(dropped) + "\n");
+  }
+  const std::string error = text_in(sinks, "last_error");
+  if (!error.empty()) print("  the queue cannot be written: " + escaped(error, 200) + "\n");
+  const std::string aside = text_in(sinks, "set_aside");
+  if (!aside.empty()) print("  the queue was damaged at the start, and set aside as " + escaped(aside, 400) + "\n");
+}
+
 void run_status(CliContext& context) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
@@ -123,6 +147,7 @@ void run_status(CliContext& context) {
     print_roles(supervisor, central, node);
     if (node) print_node(node.value());
     if (node) print_journal(node.value());
+    if (node) print_sinks(node.value());
   } else {
     std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
                  state.value().root.c_str());

@@ -38,6 +38,8 @@ std::string side(const std::string& value) {
 }  // namespace
 
 bool needs_restart(std::string_view key) {
+  // A sink has a queue and a thread from the start on; all else of it changes live.
+  if (key.starts_with("node.sinks[") && key.ends_with("].plugin")) return true;
   return std::find(kNeedsRestart.begin(), kNeedsRestart.end(), key) != kNeedsRestart.end();
 }
 

@@ -21,6 +21,8 @@
 
 namespace gearbox::config {
 
+using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
+
 struct CentralConfig {  // [central]
   bool enabled = true;  // does `broker up` start one here?
   std::string listen = "tcp://127.0.0.1:7600";
@@ -61,6 +63,19 @@ struct JournalConfig {                   // [node.journal]
   std::uint32_t keep_hours = 24;         // answers that wait for a device which went away
 };
 
+struct SinkConfig {  // [[node.sinks]]
+  std::string name;  // a folder of the state folder has this name, too
+  std::string plugin = "sqlite";
+  std::vector<std::string> tasks;              // whose events it gets; empty: all
+  std::uint32_t max_events = 100'000;          // that wait for it; more go into its dead-letter file
+  std::uint64_t max_bytes = 256ULL << 20;      // max_mb: likewise
+  std::uint32_t batch = 64;                    // events of one delivery, at most
+  milliseconds timeout{10'000};                // timeout_ms: of one delivery
+  milliseconds retry_max{60'000};              // retry_max_ms: the longest pause between two tries
+  std::uint64_t dead_letter_bytes = 16 << 20;  // dead_letter_mb: the file and the one before it, together
+  std::map<std::string, OptionValue> options;  // [node.sinks.options]: the plugin's, of this sink alone
+};
+
 struct NodeConfig {  // [node]
   bool enabled = true;
   std::string name = "node-1";
@@ -76,6 +91,7 @@ struct NodeConfig {  // [node]
   LimitsConfig limits;
   StoreConfig store;
   JournalConfig journal;
+  std::vector<SinkConfig> sinks;
 };
 
 struct WorkerConfig {                    // [[worker]]
@@ -116,8 +132,6 @@ struct TaskConfig {  // tasks/NAME.toml
   std::map<std::string, TensorSource> result;  // name in the answer ← source
   milliseconds deadline{0};                    // deadline_ms: 0 = the node's default
 };
-
-using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
 
 struct PluginsConfig {                  // [plugins]
   std::filesystem::path folder;         // default: plugins/ in the config folder

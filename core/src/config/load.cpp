@@ -95,12 +95,14 @@ Outcome<Snapshot> load(const fs::path& folder) {
   model::FilesDigest digest;
   load_models(*config, faults, digest);
   const fs::path main_file = config->folder / "gearbox.toml";
-  if (const auto document = toml::Document::read(main_file, main_file.string(), faults)) {
+  const auto document = toml::Document::read(main_file, main_file.string(), faults);
+  if (document) {
     digest.add("gearbox.toml");
     digest.add(document->text());
     read_main(*document, *config);
   }
   load_tasks(*config, faults, digest);
+  if (document) check_sinks(*document, *config);
   if (!faults.empty()) return faults.error();
   config->digest = digest.hex();
   return Snapshot(std::move(config));

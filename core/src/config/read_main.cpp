@@ -98,6 +98,7 @@ void read_node(const toml::Table& table, NodeConfig& node) {
   if (const auto limits = table.table("limits")) read_limits(*limits, node.limits);
   if (const auto store = table.table("store")) read_store(*store, node.store);
   if (const auto journal = table.table("journal")) read_journal(*journal, node.journal);
+  read_sinks(table, node.sinks);
 }
 
 void read_envs(const toml::Table& table, std::map<std::string, EnvConfig>& envs) {

@@ -12,6 +12,11 @@ namespace gearbox::config {
 /// `config.models`.
 void read_main(const toml::Document& document, Config& config);
 
+/// The tables of [[node.sinks]]; which tasks there are is known later: check_sinks().
+void read_sinks(const toml::Table& node, std::vector<SinkConfig>& sinks);
+/// The tasks that they name are there. `document`: gearbox.toml.
+void check_sinks(const toml::Document& document, const Config& config);
+
 /// tasks/`stem`.toml, held against `config.models`.
 void read_task(const toml::Document& document, std::string_view stem, Config& config);
 

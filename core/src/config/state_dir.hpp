@@ -29,6 +29,8 @@ struct StateDir {
   std::filesystem::path quarantine() const { return root / "quarantine.json"; }  // requests that are not run again
   std::filesystem::path journal() const { return root / "journal"; }        // what was acknowledged: its own folder
   std::filesystem::path store() const { return root / "store"; }            // results: index.db and files
+  std::filesystem::path outbox() const { return root / "outbox"; }          // events that wait for sinks
+  std::filesystem::path sinks() const { return root / "sinks"; }            // one folder for each sink
   std::filesystem::path plugin_copies() const { return root / "plugins"; }  // private copies, named by checksum
   std::filesystem::path envs() const { return root / "envs"; }              // Python environments
 };

@@ -125,9 +125,25 @@ void list_journal(const List& list, const JournalConfig& journal) {
   list.number("keep_hours", keep_hours);
 }
 
+void list_sink(const List& list, const SinkConfig& sink) {
+  const auto& [name, plugin, tasks, max_events, max_bytes, batch, timeout, retry_max, dead_letter_bytes, options] =
+      sink;  // the name is in the id
+  list.text("plugin", plugin);
+  std::string all_tasks;
+  for (const std::string& task : tasks) all_tasks += (all_tasks.empty() ? "" : ", ") + task;
+  list.text("tasks", std::move(all_tasks));
+  list.number("max_events", max_events);
+  list.mb("max_mb", max_bytes);
+  list.number("batch", batch);
+  list.ms("timeout_ms", timeout);
+  list.ms("retry_max_ms", retry_max);
+  list.mb("dead_letter_mb", dead_letter_bytes);
+  for (const auto& [key, value] : options) list.table("options").option(key, value);
+}
+
 void list_node(const List& list, const NodeConfig& node) {
   const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, drain, reattach,
-               limits, store, journal] = node;
+               limits, store, journal, sinks] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -142,6 +158,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list_limits(list.table("limits"), limits);
   list_store(list.table("store"), store);
   list_journal(list.table("journal"), journal);
+  for (const SinkConfig& sink : sinks) list_sink(list.table("sinks").entry(sink.name), sink);
 }
 
 void list_env(const List& list, const EnvConfig& env) {

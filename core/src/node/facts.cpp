@@ -11,6 +11,7 @@
 #include "config/unserved.hpp"
 #include "config/versions.hpp"
 #include "node/gpu_facts.hpp"
+#include "node/sink_facts.hpp"
 #include "plugin_host/plugins_json.hpp"
 
 namespace gearbox::node {
@@ -249,6 +250,7 @@ json::object status_of(const FactSources& from) {
     journal["set_aside"] = kept.set_aside.string();
   }
   status["journal"] = std::move(journal);
+  if (from.sinks != nullptr) status["sinks"] = sink_facts(from.sinks->facts());
   status["plugins"] = plugin_host::plugins_json(from.plugins->list());
   return status;
 }

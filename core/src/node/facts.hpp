@@ -12,6 +12,7 @@
 #include "journal/journal.hpp"
 #include "plugin_host/plugin_host.hpp"
 #include "session/requests.hpp"
+#include "sinks/outbox.hpp"
 #include "store/store.hpp"
 #include "worker_pool/worker_pool.hpp"
 
@@ -25,6 +26,7 @@ struct FactSources {
   const session::Requests* requests = nullptr;
   const store::ResultStore* store = nullptr;  // null: nothing is kept
   const journal::Journal* journal = nullptr;  // null: acknowledged does not mean durable
+  const sinks::Outbox* sinks = nullptr;       // null: none is configured
   const plugin_host::PluginHost* plugins = nullptr;
   std::string url;           // where it really listens
   std::string channel_key;   // hex

@@ -10,12 +10,42 @@ Error with_key(const std::string& key, const Error& error) {
   return Error{error.code, key + ": " + error.detail};
 }
 
+/// Those of another build, or with other options, are made anew.
+Outcome<void> make_sinks(const config::Config& config, const plugin_host::Table& table, const Instances* last,
+                         Instances& made) {
+  for (const config::SinkConfig& wanted : config.node.sinks) {
+    sinks::SinkSetup setup;
+    setup.config = wanted;
+    const std::uint64_t edition = table.edition("sink", wanted.plugin);
+    for (std::size_t i = 0; last != nullptr && i < last->sinks.size(); ++i) {
+      const config::SinkConfig& before = last->sinks[i].config;
+      const bool same = before.name == wanted.name && before.plugin == wanted.plugin &&
+                        before.options == wanted.options && last->sink_editions[i] == edition;
+      if (same) setup.sink = last->sinks[i].sink;
+    }
+    if (table.lacks_barred("sink", wanted.plugin)) {
+      // What it was barred for must not keep the node from coming up: its events wait.
+      setup.missing = "plugin sink '" + wanted.plugin + "' is barred; see `broker plugins`";
+    } else if (!setup.sink) {
+      auto sink = table.sink(wanted.plugin, wanted.options);
+      if (!sink) return with_key("node.sinks[" + wanted.name + "]", sink.error());
+      setup.sink = std::move(sink).value();
+    }
+    made.sinks.push_back(std::move(setup));
+    made.sink_editions.push_back(edition);
+  }
+  return done();
+}
+
 }  // namespace
 
 plugin_host::Needs needs_of(const config::Config& config) {
   plugin_host::Needs needs;
   needs.push_back({"balancer", config.node.balancer, "node.balancer"});
   needs.push_back({"transport", config.node.listen, "node.listen"});
+  for (const config::SinkConfig& sink : config.node.sinks) {
+    needs.push_back({"sink", sink.plugin, "node.sinks[" + sink.name + "].plugin"});
+  }
   if (!config.node.central.empty()) needs.push_back({"transport", config.node.central, "node.central"});
   return needs;
 }
@@ -63,6 +93,7 @@ Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& c
     if (!codec) return with_key("codec " + name, codec.error());
     made->codecs.emplace(name, std::move(codec).value());
   }
+  BOOST_OUTCOME_TRY(make_sinks(config, table, last, *made));
   return std::shared_ptr<const Instances>(std::move(made));
 }
 

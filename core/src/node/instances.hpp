@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config/config.hpp"
 #include "explain/trace.hpp"
 #include "plugin_host/plugin_host.hpp"
+#include "sinks/setup.hpp"
 
 namespace gearbox::node {
 
@@ -18,10 +20,13 @@ struct Instances {
   std::shared_ptr<plugin::Transport> transport;  // for node.listen
   std::map<std::string, std::shared_ptr<plugin::Codec>, std::less<>> codecs;
 
+  std::vector<sinks::SinkSetup> sinks;  // in the configuration's order
+
   // Which build and options each was made from: what has not changed is taken over, with what it keeps in memory.
   std::string balancer_name;
   std::uint64_t balancer_edition = 0, transport_edition = 0;
   std::map<std::string, std::uint64_t, std::less<>> codec_editions;
+  std::vector<std::uint64_t> sink_editions;  // beside `sinks`
 };
 
 /// What a node with this configuration cannot do without.

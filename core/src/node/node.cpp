@@ -49,8 +49,10 @@ Node::~Node() {
   // The threads of store and journal call back into the requests, and a dial into the plugins: all end first.
   store_.reset();
   if (journal_ && ending_) journal_->ends_in_order();
+  sinks_.reset();
   journal_.reset();
   service_.journal = nullptr;
+  service_.sinks = nullptr;
   service_.store = nullptr;
   if (central_) {
     central_->stop();
@@ -88,6 +90,7 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
     BOOST_OUTCOME_TRY(store_, store::ResultStore::open(state_.store(), config_->node.store));
   }
   BOOST_OUTCOME_TRY(open_journal());
+  BOOST_OUTCOME_TRY(open_sinks());
   worker_pool::WorkerPool::Setup setup;
   setup.io = io_.get();
   setup.state = state_;
@@ -129,6 +132,19 @@ Outcome<void> Node::open_journal() {
   return done();
 }
 
+Outcome<void> Node::open_sinks() {
+  if (instances_->sinks.empty()) return done();
+  sinks::Outbox::Setup setup;
+  setup.queue_folder = state_.outbox();
+  setup.sinks_folder = state_.sinks();
+  setup.node = config_->node.name;
+  if (store_) setup.stored_in = state_.store().string();
+  setup.sinks = instances_->sinks;
+  if (journal_) setup.let_go = [journal = journal_.get()](const RequestKey& key) { journal->forget(key); };
+  BOOST_OUTCOME_TRY(sinks_, sinks::Outbox::open(std::move(setup)));
+  return done();
+}
+
 Outcome<void> Node::follow() {
   live::Follower::Setup setup;
   setup.role = "node";
@@ -154,6 +170,7 @@ void Node::put_in_force(const live::Update& update, std::shared_ptr<const Instan
   if (stopping_) return;
   instances_ = std::move(instances);
   dispatcher_->use(instances_->balancer, instances_->chooser);
+  if (sinks_) sinks_->use(instances_->sinks);
   if (update.config != config_) {
     config_ = update.config;
     dispatcher_->limit(queue_limit(*config_));
@@ -179,6 +196,7 @@ void Node::fill_service() {
   service_.dispatcher = dispatcher_.get();
   service_.store = store_.get();
   service_.journal = journal_.get();
+  service_.sinks = sinks_.get();
   service_.quarantine = state_.quarantine();
   service_.explain = &explained_;
   service_.config = [this] { return config_; };
@@ -313,6 +331,7 @@ FactSources Node::facts() const {
   from.requests = requests_.get();
   from.store = store_.get();
   from.journal = journal_.get();
+  from.sinks = sinks_.get();
   from.plugins = plugins_.get();
   from.url = url_;
   from.channel_key = to_hex(channel_keys_.public_key);

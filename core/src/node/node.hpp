@@ -24,6 +24,7 @@
 #include "session/device_session.hpp"
 #include "session/requests.hpp"
 #include "session/service.hpp"
+#include "sinks/outbox.hpp"
 #include "store/store.hpp"
 #include "worker_pool/worker_pool.hpp"
 
@@ -59,6 +60,7 @@ class Node {
   Outcome<void> open(std::shared_ptr<worker_pool::Launcher> launcher);
   void fill_service();
   Outcome<void> open_journal();
+  Outcome<void> open_sinks();
   Outcome<void> follow();
   void put_in_force(const live::Update& update, std::shared_ptr<const Instances> instances);
   Outcome<void> listen();
@@ -85,6 +87,7 @@ class Node {
   std::shared_ptr<const Instances> instances_;
   std::unique_ptr<store::ResultStore> store_;
   std::unique_ptr<journal::Journal> journal_;
+  std::unique_ptr<sinks::Outbox> sinks_;  // it calls the journal
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   explain::Book explained_;

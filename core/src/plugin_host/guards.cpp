@@ -191,8 +191,46 @@ class GuardedTransport final : public plugin::Transport {
   std::string scheme_;
 };
 
+class GuardedSink final : public plugin::Sink {
+ public:
+  GuardedSink(std::shared_ptr<Library> library, std::unique_ptr<plugin::Sink> inner)
+      : held_(std::move(library), std::move(inner)) {}
+
+  // Blocking is what these are for, on a thread that only this sink has: neither a budget nor a hang ends the node.
+  Outcome<void> open(const plugin::SinkPlace& place) override {
+    Call call(*held_.library, "open", Clock::now(), Instant::max());
+    auto opened = without_throw(call, Errc::plugin_fault, [&] { return held_.object->open(place); });
+    call.ended(kNoBudget);
+    return opened;
+  }
+  plugin::Verdict deliver(std::span<const plugin::EventView> events, Instant deadline) override {
+    Call call(*held_.library, "deliver", Clock::now(), Instant::max());
+    const auto verdict = without_throw(call, Errc::plugin_fault, [&]() -> Outcome<plugin::Verdict> {
+      return held_.object->deliver(events, deadline);
+    });
+    call.ended(kNoBudget);
+    if (!verdict) return later(verdict.error());
+    switch (verdict.value().fate) {
+      case plugin::Fate::done:
+      case plugin::Fate::later:
+      case plugin::Fate::never:
+        return verdict.value();
+    }
+    return later(call.fault(Errc::plugin_fault, "gave the unknown fate " +
+                                                    std::to_string(static_cast<std::uint32_t>(verdict.value().fate))));
+  }
+
+ private:
+  static plugin::Verdict later(const Error& error) { return {plugin::Fate::later, error.detail, milliseconds{0}}; }
+
+  Held<plugin::Sink> held_;
+};
+
 }  // namespace
 
+std::shared_ptr<plugin::Sink> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Sink> inner) {
+  return std::make_shared<GuardedSink>(std::move(library), std::move(inner));
+}
 std::shared_ptr<plugin::Balancer> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Balancer> inner) {
   return std::make_shared<GuardedBalancer>(std::move(library), std::move(inner));
 }

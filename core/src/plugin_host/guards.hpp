@@ -12,5 +12,6 @@ namespace gearbox::plugin_host {
 std::shared_ptr<plugin::Balancer> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Balancer> inner);
 std::shared_ptr<plugin::Codec> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Codec> inner);
 std::shared_ptr<plugin::Transport> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Transport> inner);
+std::shared_ptr<plugin::Sink> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Sink> inner);
 
 }  // namespace gearbox::plugin_host

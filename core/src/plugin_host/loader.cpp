@@ -31,6 +31,11 @@ Outcome<std::string> try_out(const std::shared_ptr<Library>& library, const Opti
       guarded(library, std::move(made));
       return std::string();
     }
+    case plugin::Kind::sink: {
+      BOOST_OUTCOME_TRY(auto made, library->make<plugin::Kind::sink>(options));
+      guarded(library, std::move(made));
+      return std::string();
+    }
     case plugin::Kind::transport: {
       BOOST_OUTCOME_TRY(auto made, library->make<plugin::Kind::transport>(options));
       return std::string(guarded(library, std::move(made))->scheme());

@@ -24,6 +24,7 @@
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/codec.hpp"
+#include "gearbox/plugin/sink.hpp"
 #include "gearbox/plugin/transport.hpp"
 
 namespace gearbox::plugin_host {
@@ -87,6 +88,11 @@ class Table {
   Outcome<Instance<plugin::Balancer>> balancer(std::string_view name) const;
   Outcome<Instance<plugin::Codec>> codec(std::string_view name) const;
   Outcome<Instance<plugin::Transport>> transport_for(std::string_view url) const;  // by scheme
+  /// With `own` options, which go before the plugin's own table, key by key. Errors: bad_config too: they do not fit.
+  Outcome<Instance<plugin::Sink>> sink(std::string_view name,
+                                       const std::map<std::string, config::OptionValue>& own) const;
+  /// Nothing serves under the name because its build is barred.
+  bool lacks_barred(std::string_view kind, std::string_view name) const;
 
   /// The balancer's own name, or, when that one is barred and nothing could be put back, that of the shipped one which
   /// stands in for it: a role must come up after a plugin has killed it.

@@ -66,6 +66,13 @@ Outcome<void> try_out(plugin::Transport& transport) {
   return done();
 }
 
+/// Without open(): what it works with is not there while it is checked.
+Outcome<void> try_out(plugin::Sink& sink) {
+  const plugin::Verdict verdict = sink.deliver({}, after(Clock::now(), milliseconds{100}));
+  if (verdict.fate != plugin::Fate::done) return refused("deliver() of no events at all is not done");
+  return done();
+}
+
 template <plugin::Kind kind>
 Outcome<void> probe_kind(const std::shared_ptr<Library>& library, const plugin::Options& options) {
   BOOST_OUTCOME_TRY(auto made, library->make<kind>(options));
@@ -86,6 +93,8 @@ Outcome<void> probe(const std::shared_ptr<Library>& library) {
       return probe_kind<plugin::Kind::balancer>(library, options);
     case plugin::Kind::codec:
       return probe_kind<plugin::Kind::codec>(library, options);
+    case plugin::Kind::sink:
+      return probe_kind<plugin::Kind::sink>(library, options);
     default:
       return refused("is of a kind that is unknown here");
   }

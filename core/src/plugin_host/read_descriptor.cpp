@@ -71,13 +71,16 @@ std::uint32_t api_of(plugin::Kind kind) {
       return plugin::kBalancerApi;
     case plugin::Kind::codec:
       return plugin::kCodecApi;
+    case plugin::Kind::sink:
+      return plugin::kSinkApi;
     default:
       return 0;
   }
 }
 
 std::uint32_t api_of(std::string_view kind) {
-  for (const plugin::Kind known : {plugin::Kind::transport, plugin::Kind::balancer, plugin::Kind::codec}) {
+  for (const plugin::Kind known :
+       {plugin::Kind::transport, plugin::Kind::balancer, plugin::Kind::codec, plugin::Kind::sink}) {
     if (name_of(known) == kind) return api_of(known);
   }
   return 0;
@@ -91,6 +94,8 @@ std::string_view name_of(plugin::Kind kind) {
       return "balancer";
     case plugin::Kind::codec:
       return "codec";
+    case plugin::Kind::sink:
+      return "sink";
     default:
       return {};
   }

@@ -34,6 +34,18 @@ auto Table::instance(const Entry& entry) const {
   return make();
 }
 
+Outcome<Instance<plugin::Sink>> Table::sink(std::string_view name,
+                                            const std::map<std::string, config::OptionValue>& own) const {
+  BOOST_OUTCOME_TRY(const Entry* entry, find("sink", name));
+  Entry with_own = *entry;
+  for (const auto& [key, value] : own) with_own.options.insert_or_assign(key, value);
+  return instance<plugin::Kind::sink>(with_own);
+}
+
+bool Table::lacks_barred(std::string_view kind, std::string_view name) const {
+  return edition(kind, name) == 0 && barred_.contains(Key(kind, name));
+}
+
 Outcome<Instance<plugin::Balancer>> Table::balancer(std::string_view name) const {
   BOOST_OUTCOME_TRY(const Entry* entry, find("balancer", name));
   return instance<plugin::Kind::balancer>(*entry);

@@ -200,6 +200,12 @@ class Requests {
   void came(const RequestPtr& request, pipeline::RunPart part);
   void put_together(const RequestPtr& request, pipeline::RunResult& result);
   static void keep_parts(const Request& request, store::Item& item, std::vector<pipeline::ResultTensor>& held);
+  // requests_sinks.cpp
+  void tell_sinks(const RequestPtr& request);
+  void tell_sinks(const journal::Kept& kept, const Error& error);
+  void compare_with_sinks();
+  void tell_next_untold();
+  void let_journal_forget(const RequestKey& key);
   void quarantine(const RequestPtr& request, const Error& error);
   void keep(const RequestPtr& request);
   void linger(const RequestPtr& request);
@@ -234,6 +240,7 @@ class Requests {
   std::unordered_map<RequestKey, Instant, RequestKeyHash> shelved_;  // answers that only the journal has, since when
   std::deque<std::pair<Instant, RequestKey>> shelf_order_;           // the same, oldest first; and some that are gone
   std::deque<std::weak_ptr<Request>> waiting_;                       // announced, without memory or a place yet
+  std::vector<RequestKey> untold_;  // answers of an earlier process of which no sink may have heard
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;
   RequestCounters counters_;

@@ -145,6 +145,7 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   }
   if (request->stream) request->stream->leave_rooms();
   keep(request);
+  tell_sinks(request);
   note_end(request);
   request->ingest.release();
   // An answer that waits for its device must not hold what the configuration was: models and plugins go with it.
@@ -266,7 +267,7 @@ void Requests::remember(const RequestKey& key) {
 }
 
 void Requests::forget_for_good(const RequestKey& key) {
-  if (service_.journal != nullptr) service_.journal->forget(key);
+  let_journal_forget(key);
   shelved_.erase(key);
   if (const auto own = devices_.find(key.device); own != devices_.end()) {
     std::erase(own->second.remembered, key);

@@ -88,7 +88,7 @@ void Requests::conclude(const RequestPtr& request) {
   // What its device does not want any more need not be kept for it.
   const bool unwanted = request->error && request->error->code == Errc::cancelled;
   if (in_journal && unwanted) {
-    service_.journal->forget(request->key);
+    let_journal_forget(request->key);
     request->no_row = true;
   } else if (in_journal && (request->error || !request->stream)) {
     return write_end(request, true);
@@ -174,6 +174,7 @@ void Requests::recover() {
     request->waits_for_device = request->upload.submit().stream;
     if (!request->waits_for_device) waiting_.push_back(request);
   }
+  compare_with_sinks();
   counters_.recovered = begun;
   if (begun == 0 && shelved_.empty()) return;
   spdlog::info("event=requests_recovered begun_again={} answers={}", begun, shelved_.size());
@@ -226,6 +227,7 @@ void Requests::give_up(const journal::Kept& kept, const Error& error) {
   settled.key = kept.key;
   settled.head = to_text(WrittenEnd{{}, error});
   service_.journal->settle(std::move(settled), [](const Outcome<bool>&) {});  // said in the journal's own log line
+  tell_sinks(kept, error);
   shelve(kept.key);
 }
 

@@ -21,6 +21,10 @@
 #include "store/store.hpp"
 #include "worker_pool/worker_pool.hpp"
 
+namespace gearbox::sinks {
+class Outbox;
+}
+
 namespace gearbox::session {
 
 struct Service {
@@ -31,6 +35,7 @@ struct Service {
   dispatch::Dispatcher* dispatcher = nullptr;
   store::ResultStore* store = nullptr;  // null: nothing is kept
   journal::Journal* journal = nullptr;  // null: what is acknowledged lives as long as the process
+  sinks::Outbox* sinks = nullptr;       // null: no sink is configured
   std::filesystem::path quarantine;     // its file; empty: it lives as long as the process
   explain::Book* explain = nullptr;     // null: nothing is remembered
   /// An answer waits so long in memory for its device to acknowledge it, or to come back; a running request of a lost

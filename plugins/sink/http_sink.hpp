@@ -1,0 +1,28 @@
+// http_sink.hpp: batches of events, posted to a web server as JSON lists.
+#pragma once
+
+#include <string>
+
+#include "gearbox/plugin/sink.hpp"
+#include "sink/http_url.hpp"
+
+namespace gearbox::sink {
+
+/// Posts `[EVENT, ...]`. 2xx: done. 408, 429, everything that is not 4xx, and no answer in time: later (after the
+/// answer's Retry-After, if it has one). Other 4xx: never.
+class HttpSink final : public plugin::Sink {
+ public:
+  /// `authorization_file`: its first line is sent as Authorization; empty: none is.
+  HttpSink(HttpUrl url, std::string authorization_file)
+      : url_(std::move(url)), authorization_file_(std::move(authorization_file)) {}
+
+  Outcome<void> open(const plugin::SinkPlace& place) override;
+  plugin::Verdict deliver(std::span<const plugin::EventView> events, Instant deadline) override;
+
+ private:
+  const HttpUrl url_;
+  const std::string authorization_file_;
+  std::string authorization_, node_;
+};
+
+}  // namespace gearbox::sink
