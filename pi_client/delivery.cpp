@@ -16,6 +16,7 @@ struct Delivery::Running {
   std::optional<Instant> first_submit;
   std::optional<Instant> settled;  // accepted, else answered
   std::uint32_t parts = 0;         // of a streamed answer, handed on
+  std::string holder;              // the node that has acknowledged it; empty: none
 };
 
 namespace {
@@ -160,6 +161,7 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
   running_.push_back(&running);
   Outcome<void> answered = co_await converse(&running, &report);
   std::erase(running_, &running);
+  note_holders();
   uploaded_by_finished_ += running.outgoing->submit.wire_bytes;
   report.parts = running.parts;
   if (answered) {
@@ -193,6 +195,10 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     connection->begin(outgoing, attempt, inbox);
     while (!inbox->whole && !inbox->refused && !inbox->lost && !cancelled_ && Clock::now() < running->give_up) {
       if (inbox->parts.empty()) co_await inbox->bell.wait_until(running->give_up);
+      if (inbox->accepted && running->holder != connection->node()) {
+        running->holder = connection->node();
+        note_holders();
+      }
       take_parts(*running, *report, *connection);
     }
     if (!cancelled_) take_parts(*running, *report, *connection);  // those that came right before the end
@@ -233,6 +239,13 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
     if (cancelled_) co_return Error{Errc::cancelled, "interrupted"};
     co_return out_of_time(running->deadline_is_sooner, options_->send);
   }
+}
+
+/// What a node has acknowledged stays with it, as long as NodeLink says.
+void Delivery::note_holders() {
+  link_.holds(static_cast<unsigned>(std::count_if(running_.begin(), running_.end(), [this](const Running* running) {
+    return !running->holder.empty() && running->holder == link_.node();
+  })));
 }
 
 /// Hands on what has come, and lets the node send more.

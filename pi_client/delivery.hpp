@@ -40,6 +40,7 @@ class Delivery {
   asio::awaitable<Report> deliver(RequestFiles files);
   asio::awaitable<Outcome<void>> converse(Running* running, Report* report);
   void take_parts(Running& running, const Report& report, NodeConnection& connection) const;
+  void note_holders();
   void note_answer(const Running& running, Report& report) const;
 
   Dialler dialler_;

@@ -24,6 +24,9 @@ asio::awaitable<Outcome<void>> enrol(Dialler dialler, const Options* options, co
                                      std::string device, std::string* password, milliseconds* retry_after) {
   const CentralAddress& central = options->central;
   auto stream = co_await dial(dialler, central.url, central.server_key, kWithin);
+  for (std::size_t i = 0; !stream && i < central.others.size(); ++i) {
+    stream = co_await dial(dialler, central.others[i].url, central.others[i].server_key, kWithin);
+  }
   if (!stream) co_return std::move(stream).error();
   wire::Enrol enrol;
   enrol.user = central.user;

@@ -1,10 +1,27 @@
 #include "locate.hpp"
 
+#include <optional>
+
 #include "gearbox/base/stop_point.hpp"
 
 namespace gearbox::client {
 
 namespace {
+
+/// Did the way fail, and not the central at its end?
+bool is_of_the_way(Errc code) {
+  switch (code) {
+    case Errc::unreachable:
+    case Errc::timeout:
+    case Errc::closed:
+    case Errc::io_error:
+    case Errc::decrypt_failed:
+    case Errc::shutting_down:
+      return true;
+    default:
+      return false;
+  }
+}
 
 asio::awaitable<Outcome<wire::Located>> ask(std::shared_ptr<net::FrameStream> stream, const Identity* identity,
                                             wire::Locate question, milliseconds within, milliseconds* retry_after) {
@@ -27,7 +44,7 @@ asio::awaitable<Outcome<wire::Located>> ask(std::shared_ptr<net::FrameStream> st
 
 }  // namespace
 
-asio::awaitable<Outcome<wire::Located>> locate(Dialler dialler, CentralAddress central, const Identity* identity,
+asio::awaitable<Outcome<wire::Located>> locate(Dialler dialler, CentralPlace central, const Identity* identity,
                                                wire::Locate question, milliseconds within, milliseconds* retry_after) {
   Outcome<std::shared_ptr<net::FrameStream>> stream = co_await dial(dialler, central.url, central.server_key, within);
   if (!stream) co_return std::move(stream).error();
@@ -35,6 +52,30 @@ asio::awaitable<Outcome<wire::Located>> locate(Dialler dialler, CentralAddress c
   stream.value()->close();
   if (located) stop_point("client.located");
   co_return located;
+}
+
+asio::awaitable<Outcome<wire::Located>> locate_in_turn(Dialler dialler, CentralAddress central,
+                                                       const Identity* identity, wire::Locate question,
+                                                       milliseconds within, milliseconds* retry_after,
+                                                       std::size_t* turn) {
+  const std::size_t count = 1 + central.others.size();
+  std::optional<Error> said;
+  Error failed;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t number = (*turn + i) % count;
+    CentralPlace place = number == 0 ? static_cast<const CentralPlace&>(central) : central.others[number - 1];
+    milliseconds advised{0};
+    Outcome<wire::Located> located = co_await locate(dialler, std::move(place), identity, question, within, &advised);
+    if (located) {
+      *turn = number;
+      co_return located;
+    }
+    failed = std::move(located).error();
+    if (!said) *retry_after = advised;
+    // What one central refuses, a standby that knows more may still grant.
+    if (!is_of_the_way(failed.code) && !said) said = failed;
+  }
+  co_return said ? *said : failed;
 }
 
 }  // namespace gearbox::client

@@ -8,7 +8,9 @@
 #include "enrol_command.hpp"
 #include "gearbox/link/keys.hpp"
 #include "options.hpp"
+#include "run_command.hpp"
 #include "send_command.hpp"
+#include "spool_command.hpp"
 #include "transport_tcp/tcp_transport.hpp"
 
 namespace {
@@ -28,6 +30,7 @@ class StandardStreams final : public gearbox::client::Console {
 int send(const gearbox::client::Options& options) {
   gearbox::client::LinkSettings settings;
   settings.first_contact = options.send.first_contact;
+  settings.move_after = options.send.move_after;
   // One try must not outlast the whole: a short --timeout-ms is kept also towards an address that swallows everything.
   settings.connect_within = std::min(settings.connect_within, options.send.timeout);
   gearbox::transport_tcp::TcpTransport transport;
@@ -36,6 +39,14 @@ int send(const gearbox::client::Options& options) {
   // A result that was not written down (disk full, pipe closed) was not delivered.
   if (console.failed() && code == 0) return 1;
   return code;
+}
+
+int look_after_spool(const gearbox::client::Options& options) {
+  StandardStreams console;
+  const int code = options.command == gearbox::client::Command::spool_add    ? run_spool_add(options.spool, console)
+                   : options.command == gearbox::client::Command::spool_list ? run_spool_list(options.spool, console)
+                                                                             : run_spool_drop(options.spool, console);
+  return console.failed() && code == 0 ? 1 : code;
 }
 
 }  // namespace
@@ -56,6 +67,15 @@ int main(int argc, char** argv) {
       return run_show_key(*parsed.options);
     case gearbox::client::Command::send:
       return send(*parsed.options);
+    case gearbox::client::Command::run: {
+      gearbox::transport_tcp::TcpTransport transport;
+      StandardStreams console;
+      return run_spooled(*parsed.options, {}, transport, console);
+    }
+    case gearbox::client::Command::spool_add:
+    case gearbox::client::Command::spool_list:
+    case gearbox::client::Command::spool_drop:
+      return look_after_spool(*parsed.options);
   }
   return 2;
 }

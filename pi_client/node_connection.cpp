@@ -31,6 +31,15 @@ bool settled(const Inbox& inbox) {
   return inbox.whole || inbox.refused || inbox.lost || inbox.abandoned || inbox.accepted || inbox.result;
 }
 
+/// How much of a chunk goes at once. A limited rate would make bursts of whole chunks; those of stored inputs may be
+/// cut anywhere, tiles of coded ones nowhere.
+std::size_t piece_of(const Outgoing& request, std::size_t chunk_bytes) {
+  const auto coded = [](const wire::InputSpec& input) { return !input.codecs.empty(); };
+  const auto& inputs = request.submit.inputs;
+  if (!request.rate || !request.rate->limits() || std::any_of(inputs.begin(), inputs.end(), coded)) return chunk_bytes;
+  return std::min<std::uint64_t>(chunk_bytes, std::max<std::uint64_t>(4096, request.rate->per() / 4));
+}
+
 }  // namespace
 
 NodeConnection::NodeConnection(asio::any_io_executor executor, std::shared_ptr<net::FrameStream> stream,
@@ -127,6 +136,18 @@ asio::awaitable<void> NodeConnection::write_small(Self self, wire::FrameHeader h
   if (ping) self->ping_pending_ = false;
 }
 
+asio::awaitable<bool> NodeConnection::wait_turn(std::shared_ptr<const Outgoing> request, std::size_t bytes,
+                                                std::shared_ptr<Inbox> inbox) {
+  if (request->rate) {
+    // A node gives up an upload that stands still for 30 s: however low the rate, some piece goes in time.
+    constexpr milliseconds kMostWait{8'000};
+    const Instant now = Clock::now();
+    const Instant turn = std::min(request->rate->take(bytes, now), after(now, kMostWait));
+    while (!settled(*inbox) && Clock::now() < turn) co_await inbox->bell.wait_until(turn);
+  }
+  co_return !settled(*inbox);
+}
+
 asio::awaitable<void> NodeConnection::push(Self self, std::shared_ptr<const Outgoing> request, std::uint32_t attempt,
                                            std::shared_ptr<Inbox> inbox) {
   wire::FrameHeader header;
@@ -134,13 +155,15 @@ asio::awaitable<void> NodeConnection::push(Self self, std::shared_ptr<const Outg
   header.request = request->id;
   header.priority = request->priority;
   header.attempt = attempt;
-  header.remaining_ms = remaining(request->expires);
   header.part = inbox->next_part;
   ByteView payload;
   if (request->inline_payload) {
     header.flags = wire::kInlinePayload;
     payload = *request->inline_payload;
   }
+  const bool turn = co_await wait_turn(request, payload.size(), inbox);
+  if (!turn) co_return;
+  header.remaining_ms = remaining(request->expires);
   inbox->submitted_at = Clock::now();
   const bool written = co_await self->write(header, wire::to_json(request->submit), payload, inbox);
   if (!written) co_return;
@@ -161,16 +184,22 @@ asio::awaitable<void> NodeConnection::push_chunks(Self self, std::shared_ptr<con
   Outcome<void> sought = sender.seek(at);
   while (sought && !sender.finished() && !settled(*inbox)) {
     const link::UploadSender::Chunk chunk = sender.next();
-    wire::FrameHeader header;
-    header.type = wire::FrameType::upload_data;
-    header.request = request->id;
-    header.attempt = attempt;
-    header.remaining_ms = remaining(request->expires);
-    header.offset = chunk.offset;
-    const bool written = co_await self->write(header, std::string(), chunk.bytes, inbox);
-    if (!written) co_return;
-    at = chunk.offset + chunk.bytes.size();
-    inbox->uploaded = at;
+    const std::size_t piece = piece_of(*request, chunk.bytes.size());
+    for (std::size_t gone = 0; gone < chunk.bytes.size(); gone += piece) {
+      const ByteView bytes = chunk.bytes.subspan(gone, std::min(piece, chunk.bytes.size() - gone));
+      const bool turn = co_await wait_turn(request, bytes.size(), inbox);
+      if (!turn) co_return;
+      wire::FrameHeader header;
+      header.type = wire::FrameType::upload_data;
+      header.request = request->id;
+      header.attempt = attempt;
+      header.remaining_ms = remaining(request->expires);
+      header.offset = chunk.offset + gone;
+      const bool written = co_await self->write(header, std::string(), bytes, inbox);
+      if (!written) co_return;
+      at = header.offset + bytes.size();
+      inbox->uploaded = at;
+    }
     // The node may have more than was sent here: another connection of ours carried it. Never send what it has.
     if (*inbox->upload_at > at && !settled(*inbox)) {
       sought = sender.seek(*inbox->upload_at);
@@ -189,6 +218,7 @@ asio::awaitable<void> NodeConnection::read(Self self) {
   while (!self->why_) {
     Outcome<wire::Frame> frame = co_await net::FrameStream::read_frame(self->stream_, kLong);
     if (frame) {
+      self->heard_ = Clock::now();
       self->sort(std::move(frame).value());
     } else if (frame.error().code != Errc::timeout || !self->stream_->is_open()) {
       self->close(std::move(frame).error());
@@ -309,6 +339,7 @@ asio::awaitable<void> NodeConnection::watch(Self self) {
     if (self->why_) co_return;
     const Instant now = Clock::now();
     const std::uint64_t taken_now = self->acknowledged();
+    if (self->stream_->bytes_read() != read) self->heard_ = now;
     if (self->stream_->bytes_read() != read || taken_now >= taken + kUploadProgress) {
       read = self->stream_->bytes_read();
       taken = taken_now;

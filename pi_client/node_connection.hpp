@@ -15,6 +15,7 @@
 #include "gearbox/link/upload.hpp"
 #include "gearbox/wire/frame.hpp"
 #include "gearbox/wire/messages.hpp"
+#include "rate_limit.hpp"
 #include "tasks.hpp"
 
 namespace gearbox::client {
@@ -38,6 +39,7 @@ struct Outgoing {
   std::optional<Bytes> inline_payload;  // set: travels with the submit
   Instant expires;                      // the node may drop it then
   std::uint8_t priority = 0;            // wished for; the account decides
+  std::shared_ptr<RateLimit> rate;      // of bytes, shared with other requests; none: as fast as it goes
 };
 
 /// One part of a streamed answer, whole.
@@ -90,6 +92,8 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
   bool is_open() const { return !why_; }
   const Error& why_closed() const { return *why_; }  // precondition: not open
   const std::string& node() const { return node_; }
+  /// When bytes of the node came last.
+  Instant heard() const { return heard_; }
   std::uint64_t max_upload_bytes() const { return max_upload_bytes_; }
 
   void close(Error why);
@@ -107,6 +111,9 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
   static asio::awaitable<void> push_chunks(Self self, std::shared_ptr<const Outgoing> request, std::uint32_t attempt,
                                            std::shared_ptr<Inbox> inbox);
   static asio::awaitable<void> write_small(Self self, wire::FrameHeader header);
+  /// Waits until the rate lets `bytes` go. False: the request is settled.
+  static asio::awaitable<bool> wait_turn(std::shared_ptr<const Outgoing> request, std::size_t bytes,
+                                         std::shared_ptr<Inbox> inbox);
   asio::awaitable<bool> write(wire::FrameHeader header, std::string json, ByteView payload,
                               std::shared_ptr<Inbox> inbox);
   void sort(wire::Frame frame);
@@ -124,6 +131,7 @@ class NodeConnection : public std::enable_shared_from_this<NodeConnection> {
   TaskGroup tasks_;         // read, watch, push
   TaskGroup small_writes_;  // ping, pong, cancel, result_ack
   bool ping_pending_ = false;
+  Instant heard_ = Clock::now();
 };
 
 }  // namespace gearbox::client

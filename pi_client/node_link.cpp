@@ -1,8 +1,13 @@
 #include "node_link.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace gearbox::client {
+
+namespace {
+constexpr unsigned kFailuresBeforeAsking = 3;
+}
 
 bool worth_retrying(Errc code) {
   switch (code) {
@@ -21,17 +26,6 @@ bool worth_retrying(Errc code) {
   }
 }
 
-milliseconds pause_before_retry(unsigned tries, milliseconds shortest, milliseconds longest, milliseconds advised) {
-  const milliseconds ceiling = std::min(longest, milliseconds(shortest.count() << std::min(tries, 20U)));
-  std::array<std::byte, 8> random{};
-  link::fill_random(random);
-  const std::int64_t half = std::max<std::int64_t>(1, ceiling.count() / 2);
-  const auto jitter =
-      static_cast<std::int64_t>(load_le<std::uint64_t>(random.data()) % static_cast<std::uint64_t>(half + 1));
-  // Advice is a lower bound, with the same spread on top: all who were told the same must not come back together.
-  return std::max(advised, milliseconds(ceiling.count() - half)) + milliseconds(jitter);
-}
-
 NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* identity, wire::Locate question,
                    LinkSettings settings)
     : dialler_(std::move(dialler)),
@@ -41,7 +35,8 @@ NodeLink::NodeLink(Dialler dialler, CentralAddress central, const Identity* iden
       settings_(settings),
       started_(Clock::now()),
       bell_(dialler_.executor),
-      tasks_(dialler_.executor) {}
+      tasks_(dialler_.executor),
+      heard_(started_) {}
 
 asio::awaitable<Outcome<NodeLink::Lease>> NodeLink::get(Instant deadline) {
   bool waited = false;
@@ -83,11 +78,67 @@ asio::awaitable<void> NodeLink::finish(milliseconds within) {
   if (connection_) co_await connection_->finish(within);
 }
 
+std::optional<NodePlace> NodeLink::leave() {
+  if (!located_) return std::nullopt;
+  NodePlace place{*located_, ticket_until_, heard(), std::exchange(connection_, nullptr)};
+  note_left();
+  located_.reset();
+  bell_.ring();  // whoever waits has the next connection asked for
+  return place;
+}
+
+void NodeLink::take_over(NodePlace place) {
+  located_ = std::move(place.located);
+  ticket_until_ = place.ticket_until;
+  heard_ = place.heard;
+  connection_ = std::move(place.connection);
+  connected_since_ = Clock::now();
+}
+
+void NodeLink::forget_place() {
+  if (!located_) return;
+  note_left();
+  located_.reset();
+}
+
+std::optional<NodePlace> NodeLink::place_of(const std::string& node) const {
+  const auto found = left_.find(node);
+  return found == left_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void NodeLink::note_left() {
+  constexpr std::size_t kMost = 64;
+  if (left_.size() >= kMost) left_.erase(left_.begin());
+  left_[located_->node] = NodePlace{*located_, ticket_until_, heard(), nullptr};
+}
+
+bool NodeLink::may_leave() const {
+  if (holds_ == 0) return true;
+  return settings_.move_after.count() > 0 && Clock::now() >= after(heard(), settings_.move_after);
+}
+
+wire::Locate NodeLink::question() const {
+  wire::Locate asked = question_;
+  if (!asked.node.empty()) return asked;
+  if (located_ && !may_leave()) {
+    asked.node = located_->node;  // a fresh ticket for where it is
+    return asked;
+  }
+  std::set<std::string> avoid = avoid_;
+  // Central may still hear a node that this device does not reach.
+  if (located_ && node_failures_ >= kFailuresBeforeAsking) avoid.insert(located_->node);
+  for (const std::string& node : avoid) {
+    if (asked.avoid.size() < wire::kMaxAvoided) asked.avoid.push_back(node);
+  }
+  return asked;
+}
+
 asio::awaitable<void> NodeLink::connect_loop() {
-  if (connection_) {
-    // The old one is closed already; its coroutines end before a new one begins.
-    last_error_ = connection_->why_closed();
-    co_await connection_->finish(milliseconds(0));
+  if (const std::shared_ptr<NodeConnection> old = connection_) {
+    // It is closed already; its coroutines end before a new one begins.
+    last_error_ = old->why_closed();
+    co_await old->finish(milliseconds(0));
+    heard_ = heard();
     connection_.reset();
     const milliseconds pause =
         pause_before_retry(tries_++, settings_.shortest_pause, settings_.longest_pause, milliseconds{0});
@@ -97,8 +148,11 @@ asio::awaitable<void> NodeLink::connect_loop() {
   while (!cancelled_ && !fatal_) {
     milliseconds advised{0};
     Outcome<void> connected = co_await connect_once(&advised);
-    if (connected) break;
-    last_error_ = connected.error();
+    if (connected) {
+      trouble_.reset();
+      break;
+    }
+    last_error_ = trouble_ = connected.error();
     if (give_up(connected.error(), advised)) {
       fatal_ = connected.error();
       break;
@@ -113,6 +167,7 @@ asio::awaitable<void> NodeLink::connect_loop() {
 }
 
 bool NodeLink::give_up(const Error& error, milliseconds advised) {
+  if (settings_.patient) return false;
   const bool mendable = worth_retrying(error.code) || advised > milliseconds{0} || refused_by_node_;
   if (!mendable) return true;
   // A wrong address should not take a whole request's time to be reported.
@@ -120,7 +175,6 @@ bool NodeLink::give_up(const Error& error, milliseconds advised) {
 }
 
 asio::awaitable<Outcome<void>> NodeLink::connect_once(milliseconds* advised) {
-  constexpr unsigned kFailuresBeforeAsking = 3;
   // The uploads and results of accepted requests are at the old node: it gets a few tries before central is asked for
   // another.
   if (!located_ || Clock::now() >= ticket_until_ || node_failures_ >= kFailuresBeforeAsking) {
@@ -132,11 +186,17 @@ asio::awaitable<Outcome<void>> NodeLink::connect_once(milliseconds* advised) {
 
 asio::awaitable<Outcome<void>> NodeLink::ask_central(milliseconds* advised) {
   const Instant from = Clock::now();
-  Outcome<wire::Located> located =
-      co_await locate(dialler_, central_, identity_, question_, settings_.connect_within, advised);
+  wire::Locate asked = question();
+  const std::string wanted = asked.node;
+  Outcome<wire::Located> located = co_await locate_in_turn(dialler_, central_, identity_, std::move(asked),
+                                                           settings_.connect_within, advised, &central_turn_);
+  if (located && !wanted.empty() && located.value().node != wanted) {
+    located = Error{Errc::no_node, "central names another node than '" + wanted + "'"};
+  }
   if (!located) {
-    // An old ticket may still be good when central is away: what runs goes on.
-    if (located_ && worth_retrying(located.error().code) && Clock::now() < ticket_until_) {
+    // An old ticket may still be good when central is away, or does not know the node any more: what runs goes on.
+    const bool goes_on = worth_retrying(located.error().code) || !wanted.empty();
+    if (located_ && goes_on && Clock::now() < ticket_until_) {
       node_failures_ = 0;
       co_return done();
     }
@@ -145,6 +205,11 @@ asio::awaitable<Outcome<void>> NodeLink::ask_central(milliseconds* advised) {
   }
   const Instant now = Clock::now();
   locate_took_ = elapsed(from, now);
+  if (!located_ || located_->node != located.value().node) {
+    if (located_) note_left();
+    const auto known = left_.find(located.value().node);
+    heard_ = known == left_.end() ? now : known->second.heard;
+  }
   located_ = std::move(located).value();
   // Central's clock is not ours: the ticket ages here from the moment it came, and is renewed a little early.
   ticket_until_ = after(now, milliseconds(located_->ticket_ttl_ms) * 9 / 10);
@@ -155,30 +220,33 @@ asio::awaitable<Outcome<void>> NodeLink::ask_central(milliseconds* advised) {
 
 asio::awaitable<Outcome<void>> NodeLink::dial_node(milliseconds* advised) {
   const Instant from = Clock::now();
+  const wire::Located to = *located_;  // it may be left while we wait
+  const auto still_there = [this, &to] { return located_ && located_->node == to.node; };
   std::array<std::byte, 32> node_key{};
-  Outcome<void> key = from_hex(located_->node_key, node_key);
-  if (!key) co_return Error{Errc::bad_frame, "central's key of node '" + located_->node + "': " + key.error().detail};
+  Outcome<void> key = from_hex(to.node_key, node_key);
+  if (!key) co_return Error{Errc::bad_frame, "central's key of node '" + to.node + "': " + key.error().detail};
   std::optional<Error> failed;
-  for (const std::string& address : std::vector<std::string>(located_->addresses)) {
+  for (const std::string& address : to.addresses) {
     auto stream = co_await dial(dialler_, address, node_key, settings_.connect_within);
     if (!stream) {
-      failed = Error{stream.error().code, "node " + located_->node + ": " + stream.error().detail};
+      failed = Error{stream.error().code, "node " + to.node + ": " + stream.error().detail};
       continue;
     }
-    Outcome<wire::HelloOk> welcome = co_await log_in(stream.value(), identity_->user, &identity_->keys,
-                                                     located_->ticket, settings_.connect_within, advised);
-    if (!welcome) {
+    Outcome<wire::HelloOk> welcome = co_await log_in(stream.value(), identity_->user, &identity_->keys, to.ticket,
+                                                     settings_.connect_within, advised);
+    if (!welcome || !still_there()) {
       stream.value()->close();
-      failed = std::move(welcome).error();
+      failed = welcome ? Error{Errc::closed, "node " + to.node + " was left"} : std::move(welcome).error();
       continue;
     }
-    connection_ =
-        NodeConnection::start(dialler_.executor, stream.value(), located_->node, welcome.value(), settings_.pace);
-    connect_took_ = elapsed(from, Clock::now());
+    connection_ = NodeConnection::start(dialler_.executor, stream.value(), to.node, welcome.value(), settings_.pace);
+    connected_since_ = Clock::now();
+    connect_took_ = elapsed(from, connected_since_);
     refused_by_node_ = false;
     node_failures_ = 0;
     co_return done();
   }
+  if (!still_there()) co_return *failed;
   ++node_failures_;
   const Errc code = failed->code;
   const bool ticket_at_fault =
@@ -186,7 +254,7 @@ asio::awaitable<Outcome<void>> NodeLink::dial_node(milliseconds* advised) {
   // Central's knowledge of a node that was set up anew is a second old at most: one fresh answer is worth a try, no
   // more.
   refused_by_node_ = ticket_at_fault && !refused_by_node_;
-  if (ticket_at_fault || code == Errc::shutting_down) located_.reset();
+  if (ticket_at_fault || code == Errc::shutting_down) forget_place();
   co_return *failed;
 }
 

@@ -19,6 +19,7 @@ constexpr char kFooter[] =
     "Example:\n"
     "  pi_client enrol --central tcp://broker.example:7600 --server-key KEY --user anna\n"
     "  pi_client send  --central tcp://broker.example:7600 --server-key KEY --user anna --task read-text tag.jpg\n"
+    "  pi_client run   --spool DIR --central ... --task read-text --watch PICTURES      (for unattended devices)\n"
     "KEY is what `broker keys show` prints on central: 64 hexadecimal digits.";
 
 constexpr char kEnrolFooter[] =
@@ -42,6 +43,8 @@ constexpr char kSendFooter[] =
     "  pi_client send ... --task tell-story --tensor prompt prompt.npy --stream";
 
 constexpr char kKeyFooter[] = "Example:\n  pi_client key show";
+
+constexpr std::size_t kMostCentrals = 8;
 
 /// CLI11 wants a message on failure and an empty string when all is well.
 std::string check_url(const std::string& url) {
@@ -82,13 +85,15 @@ std::string check_input(const std::string& text) {
 Parsed parse(int argc, const char* const* argv, std::string_view home) {
   Options options;
   options.keys = (home.empty() ? std::string(".") : std::string(home)) + "/.config/gearbox";
-  std::string key_text;
+  std::vector<std::string> central_urls;
+  std::vector<std::string> key_texts;
   std::vector<std::string> input_texts;
   int lossy = 0;
   int priority = 0;
   std::int64_t deadline_ms = 0;
   std::int64_t timeout_ms = options.send.timeout.count();
   std::int64_t first_contact_ms = options.send.first_contact.count();
+  std::int64_t move_after_ms = options.send.move_after.count();
 
   CLI::App app("Sends pictures to a Gearbox broker and prints what its models say.", "pi_client");
   app.footer(kFooter);
@@ -99,14 +104,17 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
     to->add_option("--keys", options.keys, "folder with this device's key")->capture_default_str()->type_name("DIR");
   };
   const auto add_central = [&](CLI::App* to) {
-    to->add_option("--central", options.central.url, "where central listens")
+    to->add_option("--central", central_urls, "where central listens; repeated: standbys, asked in turn")
         ->required()
         ->type_name("tcp://HOST:PORT")
-        ->check(check_url, "");
-    to->add_option("--server-key", key_text, "central's public key, 64 hexadecimal digits")
+        ->check(check_url, "")
+        ->allow_extra_args(false);
+    to->add_option("--server-key", key_texts,
+                   "central's public key, 64 hexadecimal digits; of several centrals one for all, or one for each")
         ->required()
         ->type_name("KEY")
-        ->check(check_key, "");
+        ->check(check_key, "")
+        ->allow_extra_args(false);
     to->add_option("--user", options.central.user, "your account")
         ->required()
         ->type_name("NAME")
@@ -174,6 +182,11 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
+  send->add_option("--move-after-ms", move_after_ms,
+                   "what a node has acknowledged stays with it for so long without a word of it; 0: for ever")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
   send->footer(kSendFooter);
 
   CLI::App* key = app.add_subcommand("key", "About this device's key.");
@@ -183,9 +196,19 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   add_keys(show);
   show->footer(kKeyFooter);
 
+  SpoolWords spool(app, add_central, &options.spool);
+
   Parsed parsed;
   try {
     app.parse(argc, argv);
+    if (key_texts.size() > 1 && key_texts.size() != central_urls.size()) {
+      throw CLI::ValidationError("--server-key: once, or as often as --central");
+    }
+    if (central_urls.size() > kMostCentrals) {
+      throw CLI::ValidationError("--central: at most " + std::to_string(kMostCentrals));
+    }
+    const std::string lacks = spool.finish();
+    if (!lacks.empty()) throw CLI::ValidationError(lacks);
     if (send->parsed() && s.task.empty() && s.steps_file.empty()) {
       throw CLI::RequiredError("send: --task or --steps");
     }
@@ -202,9 +225,16 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
     return parsed;
   }
 
-  if (!key_text.empty()) {
+  for (std::size_t i = 0; i < central_urls.size(); ++i) {
+    CentralPlace place;
+    place.url = central_urls[i];
     // check_key has seen it already.
-    if (!from_hex(key_text, options.central.server_key)) std::abort();
+    if (!from_hex(key_texts[key_texts.size() == 1 ? 0 : i], place.server_key)) std::abort();
+    if (i == 0) {
+      static_cast<CentralPlace&>(options.central) = std::move(place);
+    } else {
+      options.central.others.push_back(std::move(place));
+    }
   }
   for (const std::string& text : input_texts) {
     const std::size_t equals = text.find('=');
@@ -215,8 +245,15 @@ Parsed parse(int argc, const char* const* argv, std::string_view home) {
   if (deadline_option->count() > 0) s.deadline = milliseconds(deadline_ms);
   s.timeout = milliseconds(timeout_ms);
   s.first_contact = milliseconds(first_contact_ms);
+  s.move_after = milliseconds(move_after_ms);
   if (s.stream && !s.json) s.parallel = 1;  // texts that come at once would be torn apart
-  options.command = enrol->parsed() ? Command::enrol : show->parsed() ? Command::show_key : Command::send;
+  options.command = enrol->parsed()       ? Command::enrol
+                    : show->parsed()      ? Command::show_key
+                    : spool.run_parsed()  ? Command::run
+                    : spool.add_parsed()  ? Command::spool_add
+                    : spool.list_parsed() ? Command::spool_list
+                    : spool.drop_parsed() ? Command::spool_drop
+                                          : Command::send;
   parsed.options = std::move(options);
   return parsed;
 }

@@ -13,16 +13,22 @@
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/steps/steps_file.hpp"
+#include "spool_options.hpp"
 
 namespace gearbox::client {
 
-enum class Command { enrol, send, show_key };
+enum class Command { enrol, send, show_key, run, spool_add, spool_list, spool_drop };
 
-/// Where central is and how it is known to be itself.
-struct CentralAddress {
+/// Where one central listens and how it is known to be itself.
+struct CentralPlace {
   std::string url;                         // "tcp://host:port"
   std::array<std::byte, 32> server_key{};  // X25519, pinned
+};
+
+/// The first one, and others that are asked in turn when it does not answer: standbys.
+struct CentralAddress : CentralPlace {
   std::string user;
+  std::vector<CentralPlace> others{};
 };
 
 struct EnrolOptions {
@@ -47,6 +53,7 @@ struct SendOptions {
   std::optional<milliseconds> deadline;  // told to the node with each request
   milliseconds timeout{60'000};          // for each request, reconnects included
   milliseconds first_contact{10'000};    // how long central may be unreachable at the start
+  milliseconds move_after{60'000};       // as LinkSettings::move_after
 };
 
 struct Options {
@@ -55,6 +62,7 @@ struct Options {
   std::string keys;  // the folder with the device's key
   EnrolOptions enrol;
   SendOptions send;
+  SpoolOptions spool;
 };
 
 /// What parse() makes of a command line: options to run with, or a text to print and the exit code (0 for --help).

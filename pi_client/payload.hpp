@@ -42,4 +42,7 @@ struct Payload {
 /// size); too_large (over kMaxFileBytes); bad_input (the same tensor twice).
 Outcome<Payload> prepare(const RequestFiles& files, const PayloadLimits& limits);
 
+/// The same of one input whose file has been read already; its name only says what it should be. Errors: as above.
+Outcome<Payload> prepare(const InputFile& named_as, Bytes bytes, const PayloadLimits& limits);
+
 }  // namespace gearbox::client

@@ -45,6 +45,39 @@ TEST(Options, NamesSeveralInputsOfOneRequest) {
   EXPECT_EQ(parsed.options->send.inputs[1].second, "d=1.npy");
 }
 
+TEST(Options, SeveralCentralsHaveOneKeyOrOneEach) {
+  const std::string other(64, 'b');
+  const std::vector<std::string> two = {"run",       "--spool",   "s",         "--user",   "a",
+                                        "--central", "tcp://x:1", "--central", "tcp://y:2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), two.begin(), two.end());
+    return parse_line(more);
+  };
+  const Parsed one_key = with({"--server-key", kKey});
+  ASSERT_TRUE(one_key.options) << one_key.text;
+  EXPECT_EQ(one_key.options->central.url, "tcp://x:1");
+  ASSERT_EQ(one_key.options->central.others.size(), 1U);
+  EXPECT_EQ(one_key.options->central.others[0].url, "tcp://y:2");
+  EXPECT_EQ(one_key.options->central.others[0].server_key, one_key.options->central.server_key);
+  const Parsed two_keys = with({"--server-key", kKey, "--server-key", other});
+  ASSERT_TRUE(two_keys.options) << two_keys.text;
+  EXPECT_EQ(two_keys.options->central.server_key[0], std::byte{0xAA});
+  EXPECT_EQ(two_keys.options->central.others[0].server_key[0], std::byte{0xBB});
+  EXPECT_EQ(with({"--server-key", kKey, "--server-key", kKey, "--server-key", kKey}).exit_code, 2);
+  EXPECT_NE(with({"--server-key", kKey, "--central", "nowhere"}).text.find("tcp://HOST:PORT"), std::string::npos);
+}
+
+TEST(Options, TellsWhenARequestMayMove) {
+  EXPECT_EQ(parse_line(send_line({"a.jpg"})).options->send.move_after, milliseconds(60'000));
+  EXPECT_EQ(parse_line(send_line({"a.jpg", "--move-after-ms", "5"})).options->send.move_after, milliseconds(5));
+  const std::vector<std::string> run = {"run",       "--spool",      "s", "--user", "a", "--central",
+                                        "tcp://x:1", "--server-key", kKey};
+  EXPECT_EQ(parse_line(run).options->spool.move_after, milliseconds(60'000));
+  std::vector<std::string> never = run;
+  never.insert(never.end(), {"--move-after-ms", "0"});
+  EXPECT_EQ(parse_line(never).options->spool.move_after, milliseconds(0));
+}
+
 TEST(Options, WrongUsageIsExitCode2AndNamesTheFault) {
   const struct {
     std::vector<std::string> words;
@@ -94,9 +127,57 @@ TEST(Options, StepsStandInPlaceOfATask) {
   EXPECT_NE(none.text.find("--task or --steps"), std::string::npos) << none.text;
 }
 
+TEST(Options, RunAndSpool) {
+  const std::vector<std::string> common = {"run",          "--spool", "s",      "--central", "tcp://x:1",
+                                           "--server-key", kKey,      "--user", "a"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return parse_line(more);
+  };
+  const Parsed bare = with({});  // only what `spool add` puts there
+  ASSERT_TRUE(bare.options) << bare.text;
+  EXPECT_EQ(bare.options->command, Command::run);
+  EXPECT_EQ(bare.options->spool.limits.policy, SpoolPolicy::keep_all);
+  EXPECT_EQ(bare.options->spool.limits.max_bytes, 1'024ULL << 20);
+  const Parsed watch =
+      with({"--task", "t", "--watch", "w", "--after", "move:m", "--policy", "drop-oldest", "--max-mb", "5"});
+  ASSERT_TRUE(watch.options) << watch.text;
+  EXPECT_EQ(watch.options->spool.watch.after, After::move);
+  EXPECT_EQ(watch.options->spool.watch.move_to, "m");
+  EXPECT_EQ(watch.options->spool.limits.policy, SpoolPolicy::drop_oldest);
+  EXPECT_EQ(watch.options->spool.limits.max_bytes, 5ULL << 20);
+  const Parsed camera = with({"--task", "t", "--camera", "/dev/video0", "--every", "40", "--size", "640x480"});
+  ASSERT_TRUE(camera.options) << camera.text;
+  EXPECT_EQ(camera.options->spool.camera.every, milliseconds(40));
+  EXPECT_EQ(camera.options->spool.camera.width, 640U);
+  EXPECT_EQ(camera.options->spool.camera.height, 480U);
+  const Parsed drop = parse_line({"spool", "drop", "--spool", "s", "00112233445566778899aabbccddeeff"});
+  ASSERT_TRUE(drop.options) << drop.text;
+  EXPECT_EQ(drop.options->command, Command::spool_drop);
+
+  EXPECT_NE(with({"--watch", "w"}).text.find("--task or --steps"), std::string::npos);
+  EXPECT_EQ(with({"--task", "t", "--watch", "w", "--camera", "c"}).exit_code, 2);
+  EXPECT_EQ(with({"--task", "t", "--watch", "w", "--after", "burn"}).exit_code, 2);
+  EXPECT_EQ(with({"--task", "t", "--every", "40"}).exit_code, 2);
+  EXPECT_EQ(with({"--task", "t", "--camera", "c", "--size", "640"}).exit_code, 2);
+  EXPECT_EQ(with({"--task", "t", "--watch", "w", "--until-empty"}).exit_code, 2);
+  EXPECT_EQ(with({"--policy", "some"}).exit_code, 2);
+  EXPECT_EQ(parse_line({"spool", "drop", "--spool", "s", "xyz"}).exit_code, 2);
+  EXPECT_EQ(parse_line({"spool", "drop", "--spool", "s"}).exit_code, 2);
+  EXPECT_EQ(parse_line({"spool", "add", "--spool", "s", "a.jpg"}).exit_code, 2);
+}
+
 TEST(Options, HelpOfEachCommandHasAnExample) {
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"--help"}, {"enrol", "--help"}, {"send", "--help"}, {"key", "--help"}, {"key", "show", "--help"}}) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--help"},
+                                                                                     {"enrol", "--help"},
+                                                                                     {"send", "--help"},
+                                                                                     {"key", "--help"},
+                                                                                     {"key", "show", "--help"},
+                                                                                     {"run", "--help"},
+                                                                                     {"spool", "--help"},
+                                                                                     {"spool", "add", "--help"},
+                                                                                     {"spool", "list", "--help"},
+                                                                                     {"spool", "drop", "--help"}}) {
     const Parsed parsed = parse_line(words);
     EXPECT_EQ(parsed.exit_code, 0);
     EXPECT_NE(parsed.text.find("Example:"), std::string::npos) << parsed.text;

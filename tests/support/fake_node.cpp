@@ -183,10 +183,12 @@ asio::awaitable<void> FakeNode::serve_central(FakeNode* self, Stream stream) {
         co_await refuse(stream, kConnection, none, script.retry_after_ms);
         break;
       }
+      const FakeNode* const chosen = script.place ? script.place(locate.value()) : self;
+      const std::string& other_url = chosen->script_.node_url;
       wire::Located located;
-      located.node = "fake";
-      located.addresses = {script.node_url.empty() ? self->node_url_ : script.node_url};
-      located.node_key = to_hex(self->node_keys_.public_key);
+      located.node = chosen->script_.name;
+      located.addresses = {other_url.empty() ? chosen->node_url_ : other_url};
+      located.node_key = to_hex(chosen->node_keys_.public_key);
       located.ticket = "ticket";
       located.ticket_ttl_ms = script.ticket_ttl_ms;
       co_await say(stream, header_of(FrameType::located), wire::to_json(located));
@@ -208,7 +210,7 @@ asio::awaitable<void> FakeNode::serve_node(FakeNode* self, Stream stream) {
     co_return stream->close();
   }
   wire::HelloOk welcome;
-  welcome.name = "fake";
+  welcome.name = self->script_.name;
   welcome.idle_ms = self->script_.idle_ms;
   welcome.max_upload_bytes = self->script_.max_upload_bytes;
   bool going = co_await say(stream, header_of(FrameType::hello_ok), wire::to_json(welcome));
@@ -282,6 +284,11 @@ asio::awaitable<bool> FakeNode::on_submit(FakeNode* self, Stream stream, wire::F
     at.offset = entry.receiver.offset();
     co_return co_await say(stream, at);
   }
+  if (self->script_.takes == 0) {
+    const Error full{self->script_.busy_code, "takes nothing new"};
+    co_return co_await refuse(stream, id, full, self->script_.retry_after_ms);
+  }
+  if (self->script_.takes > 0) --self->script_.takes;
   auto receiver = link::UploadReceiver::announce(submit.value(), self->script_.limit_bytes);
   if (!receiver) co_return co_await refuse(stream, id, receiver.error());
   Entry& entry = *(self->entries_[id] = std::make_unique<Entry>(std::move(receiver).value()));
@@ -328,13 +335,22 @@ asio::awaitable<bool> FakeNode::answer(FakeNode* self, Stream stream, RequestId 
   self->holding_.emplace_back(stream, id);
   self->counts_.held = std::max(self->counts_.held, self->holding_.size());
   if (self->holding_.size() < self->script_.hold_results) co_return true;
+  co_return co_await send_held(self, stream);
+}
+
+void FakeNode::answer_held() {
+  asio::post(context_, [this] { asio::co_spawn(context_, send_held(this, nullptr), asio::detached); });
+}
+
+/// False: the connection `asking` is broken.
+asio::awaitable<bool> FakeNode::send_held(FakeNode* self, Stream asking) {
   self->script_.hold_results = 0;
   auto holding = std::move(self->holding_);
   self->holding_.clear();
   bool going = true;
   for (auto& [to, which] : holding) {
     const bool sent = co_await send_result(self, to, which);
-    if (to == stream) going = going && sent;
+    if (to == asking) going = going && sent;
   }
   co_return going;
 }

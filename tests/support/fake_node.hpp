@@ -29,8 +29,11 @@ struct FakeResult {
   Bytes payload;
 };
 
+class FakeNode;
+
 /// What goes wrong, and how often. Everything at its default: a good node.
 struct FakeScript {
+  std::string name = "fake";               // the node's
   std::string task = "echo";               // the only one that central knows
   std::string node_url;                    // told to devices instead of the real one, when set
   std::uint64_t max_upload_bytes = 0;      // told in hello_ok
@@ -41,6 +44,7 @@ struct FakeScript {
   bool never_answer = false;          // accept, then no result
   int busy_submits = 0;               // so many submits are answered `overloaded`
   Errc busy_code = Errc::overloaded;  // or with this
+  int takes = -1;                     // so many requests; others are answered busy_code; -1: all
   std::uint32_t retry_after_ms = 0;   // said with it
   int drop_before_accepted = 0;       // so many times: the upload is whole, the connection ends instead of `accepted`
   int drop_before_result = 0;         // so many times: after `accepted`
@@ -52,6 +56,8 @@ struct FakeScript {
   std::size_t result_part_bytes = 256 * 1024;
   std::function<FakeResult(const wire::Submit&, const Bytes&)> make_result;  // default: one BYTES line for each input
   std::function<void()> on_accepted;                                         // on the fake's thread
+  /// As central: whose node it names; null: its own. On the fake's thread.
+  std::function<const FakeNode*(const wire::Locate&)> place;
 };
 
 /// What was seen; read it after stop().
@@ -87,6 +93,9 @@ class FakeNode {
     while (acknowledged_ < count && Clock::now() < limit) std::this_thread::yield();
     return acknowledged_ >= count;
   }
+  int acks() const { return acknowledged_; }
+  /// Sends the answers that hold_results has held back, and holds none from then on.
+  void answer_held();
   /// Ends everything; counts() is final then. Called by the destructor too.
   void stop();
   const FakeCounts& counts() const { return counts_; }
@@ -103,6 +112,7 @@ class FakeNode {
   static net::asio::awaitable<bool> on_submit(FakeNode* self, Stream stream, wire::Frame frame);
   static net::asio::awaitable<bool> whole(FakeNode* self, Stream stream, RequestId id);
   static net::asio::awaitable<bool> answer(FakeNode* self, Stream stream, RequestId id);
+  static net::asio::awaitable<bool> send_held(FakeNode* self, Stream asking);
   static net::asio::awaitable<bool> send_result(FakeNode* self, Stream stream, RequestId id);
 
   FakeScript script_;

@@ -63,9 +63,13 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
   const Instant begun = Clock::now();
   PlacementNote note;
   const bool own = asked.task.empty() && !asked.models.empty();
+  if (!asked.node.empty()) {  // nothing is chosen
+    BOOST_OUTCOME_TRY(const NodeState* holder, Placement::holder(state.registry, asked, current));
+    return located(state, *holder, asked, current, device, 0);
+  }
   BOOST_OUTCOME_TRY(const NodeState* node,
-                    own ? state.placement.place_steps(state.registry, asked.models, current, begun, note)
-                        : state.placement.place(state.registry, asked.task, current, begun, note));
+                    own ? state.placement.place_steps(state.registry, asked.models, current, begun, note, asked.avoid)
+                        : state.placement.place(state.registry, asked.task, current, begun, note, asked.avoid));
   note.device = device;
   note.user = current.name;
   note.tenant = current.tenant;

@@ -105,7 +105,7 @@ Placement::Placement(std::shared_ptr<plugin::Balancer> balancer, std::set<std::s
       settle_(settle) {}
 
 Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view task, const User& user, Instant now,
-                                           PlacementNote& note) {
+                                           PlacementNote& note, const std::vector<std::string>& avoid) {
   BOOST_OUTCOME_TRY(check_name("task", task));
   std::vector<Able> knowing;
   std::set<std::string> known = configured_tasks_;
@@ -133,11 +133,12 @@ Outcome<const NodeState*> Placement::place(Registry& registry, std::string_view 
   if (!may_use(user, task)) {
     return Error{Errc::not_allowed, "task " + quoted + " is not among those of the account '" + user.name + "'"};
   }
-  return choose(registry, task, knowing, user, now, note);
+  return choose(registry, task, knowing, user, now, note, avoid);
 }
 
 Outcome<const NodeState*> Placement::place_steps(Registry& registry, const std::vector<std::string>& models,
-                                                 const User& user, Instant now, PlacementNote& note) {
+                                                 const User& user, Instant now, PlacementNote& note,
+                                                 const std::vector<std::string>& avoid) {
   if (models.empty()) return Error{Errc::bad_input, "own steps name at least one model"};
   if (!user.own_steps) {
     return Error{Errc::not_allowed, "the account '" + user.name + "' may not send its own steps"};
@@ -179,18 +180,45 @@ Outcome<const NodeState*> Placement::place_steps(Registry& registry, const std::
     return Error{Errc::not_found, "no node has a model '" + name + "'" +
                                       (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?")};
   }
-  return choose(registry, {}, knowing, user, now, note);
+  return choose(registry, {}, knowing, user, now, note, avoid);
+}
+
+Outcome<const NodeState*> Placement::holder(const Registry& registry, const wire::Locate& asked, const User& user) {
+  if (asked.task.empty() ? !user.own_steps : !may_use(user, asked.task)) {
+    return Error{Errc::not_allowed, "the account '" + user.name + "' may not use this task"};
+  }
+  if (!asked.task.empty()) {
+    BOOST_OUTCOME_TRY(check_name("task", asked.task));
+  }
+  for (const auto& [key, node] : registry.nodes()) {
+    if (node.name == asked.node && node.reported) return &node;
+  }
+  return Error{Errc::no_node, "node '" + escaped(asked.node, 64) + "' has not reported here"};
 }
 
 Outcome<const NodeState*> Placement::choose(Registry& registry, std::string_view task, const std::vector<Able>& knowing,
-                                            const User& user, Instant now, PlacementNote& note) {
+                                            const User& user, Instant now, PlacementNote& note,
+                                            const std::vector<std::string>& avoid) {
   std::vector<plugin::CandidateView> candidates;
   std::vector<plugin::CandidateView> as_reported;
-  for (const auto& [node, entry] : knowing) {
+  const auto is_able = [&](const Able& one) {
+    return one.second->ready && registry.alive(*one.first, now) && !one.first->report.draining;
+  };
+  const auto is_avoided = [&](const Able& one) {
+    return std::find(avoid.begin(), avoid.end(), one.first->name) != avoid.end();
+  };
+  const bool others_can =
+      std::any_of(knowing.begin(), knowing.end(), [&](const Able& one) { return is_able(one) && !is_avoided(one); });
+  for (const Able& one : knowing) {
+    const auto& [node, entry] = one;
     const plugin::CandidateView view = view_of(*node, *entry);
     NodeSeen seen = seen_of(*node, view, now);
-    const bool able = entry->ready && registry.alive(*node, now) && !node->report.draining;
+    bool able = is_able(one);
     if (!able) seen.obstacle = obstacle(registry, *node, *entry, now).substr(node->name.size() + 2);
+    if (able && others_can && is_avoided(one)) {
+      able = false;
+      seen.obstacle = "the device does not reach it";
+    }
     note.see(std::move(seen));
     if (!able) continue;
     candidates.push_back(with_offered(view, node->offered));

@@ -16,12 +16,16 @@ std::string to_json(const Locate& m) {
   JsonWriter writer;
   writer.add("task", m.task);
   if (!m.models.empty()) writer.add("models", m.models);
+  if (!m.node.empty()) writer.add("node", m.node);
+  if (!m.avoid.empty()) writer.add("avoid", m.avoid);
   return writer.take();
 }
 Outcome<void> from_json(std::string_view text, Locate& into) {
   return link::read_message<Locate>(text, into, [](ObjectReader& r, Locate& m) {
     r.read("task", m.task);
     r.read("models", m.models, kMaxOwnSteps);
+    r.read("node", m.node);
+    r.read("avoid", m.avoid, kMaxAvoided);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "central/rate_limiter.hpp"
@@ -73,6 +74,36 @@ TEST_F(PlacementTest, SpreadsDevicesThatComeBetweenTwoReports) {
   for (int i = 0; i < 10; ++i) ++count[place("read-text").value()->name];
   EXPECT_EQ(count["a"], 5);
   EXPECT_EQ(count["b"], 5);
+}
+
+TEST_F(PlacementTest, ANodeThatTheDeviceDoesNotReachIsTakenOnlyWhenNoOtherCan) {
+  add("near", report_of("near", "read-text", 1, 5));
+  add("far", report_of("far", "read-text", 1, 0));
+  EXPECT_EQ(placement_.place(registry_, "read-text", maria(), kStart, note_, {"far", "unknown"}).value()->name, "near");
+  const auto far =
+      std::find_if(note_.seen.begin(), note_.seen.end(), [](const auto& one) { return one.node == "far"; });
+  ASSERT_NE(far, note_.seen.end());
+  EXPECT_EQ(far->obstacle, "the device does not reach it");
+  EXPECT_EQ(placement_.place(registry_, "read-text", maria(), kStart, note_, {"far", "near"}).value()->name, "far");
+}
+
+TEST_F(PlacementTest, TheHolderOfARequestIsNamedWhateverItsState) {
+  wire::NodeReport draining = report_of("a", "read-text");
+  draining.draining = true;
+  add("a", draining);
+  add("b", report_of("b", "read-text"));
+  const wire::Locate asked{.task = "read-text", .node = "a"};
+  ASSERT_TRUE(Placement::holder(registry_, asked, maria()));
+  EXPECT_EQ(Placement::holder(registry_, asked, maria()).value()->name, "a");
+  registry_.disconnected(sessions_["a"]);
+  EXPECT_TRUE(Placement::holder(registry_, asked, maria())) << "only the device may reach it";
+  EXPECT_EQ(Placement::holder(registry_, {.task = "read-text", .node = "c"}, maria()).error().code, Errc::no_node);
+  EXPECT_EQ(Placement::holder(registry_, {.task = "", .models = {"reader"}, .node = "a"}, maria()).error().code,
+            Errc::not_allowed);
+  User other = maria();
+  other.tasks = {"count"};
+  EXPECT_EQ(Placement::holder(registry_, asked, other).error().code, Errc::not_allowed);
+  EXPECT_EQ(Placement::holder(registry_, {.task = "../x", .node = "a"}, maria()).error().code, Errc::bad_name);
 }
 
 TEST_F(PlacementTest, ASilentNodeIsNotOfferedAndASpeakingOneIsAgain) {

@@ -43,6 +43,10 @@ TEST(Messages, EachComesBackAsItWas) {
       .node = "n1", .addresses = {"tcp://a:1", "tcp://[::1]:2"}, .node_key = "aa", .ticket = "t", .ticket_ttl_ms = 9};
   EXPECT_EQ(to_json(parse<Located>(to_json(located)).value()), to_json(located));
   EXPECT_EQ(parse<Locate>(to_json(Locate{"read-text"})).value().task, "read-text");
+  EXPECT_EQ(to_json(Locate{"read-text"}), R"({"task":"read-text"})") << "as older centrals know it";
+  const Locate locate{.task = "read-text", .node = "barn", .avoid = {"a", "b"}};
+  EXPECT_EQ(parse<Locate>(to_json(locate)).value().node, "barn");
+  EXPECT_EQ(parse<Locate>(to_json(locate)).value().avoid, locate.avoid);
 
   const Locate by_models{"", {"cut", "name@>=1,<2"}};
   EXPECT_EQ(to_json(parse<Locate>(to_json(by_models)).value()), to_json(by_models));

@@ -22,6 +22,7 @@ namespace gearbox::wire {
 
 /// A device may send at most so many steps of its own.
 inline constexpr std::size_t kMaxOwnSteps = 16;
+inline constexpr std::size_t kMaxAvoided = 16;  // nodes in a Locate
 /// What they are called where a task's name would stand: no task can have that name.
 inline constexpr std::string_view kOwnSteps = "(own steps)";
 
@@ -56,6 +57,8 @@ struct Enrol {
 struct Locate {
   std::string task;
   std::vector<std::string> models{};  // those that own steps name: "NAME", or "NAME@VERSION" with a version or a range
+  std::string node{};                 // this one alone: it holds requests of the device; empty: central chooses
+  std::vector<std::string> avoid{};   // not these, if others can: the device does not reach them
 };
 
 struct Located {

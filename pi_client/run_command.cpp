@@ -1,0 +1,176 @@
+#include "run_command.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include <future>
+#include <thread>
+
+#include "capture.hpp"
+#include "device_key.hpp"
+#include "gearbox/base/text.hpp"
+#include "outbox.hpp"
+#include "output.hpp"
+#include "result_files.hpp"
+#include "spool_upload.hpp"
+
+namespace gearbox::client {
+
+namespace {
+
+constexpr seconds kCaptureEnds{5};  // a camera's driver may hold its thread for longer: then it is left behind
+
+asio::awaitable<void> run_upload(SpoolUpload* upload, asio::signal_set* signals, StopBell* capture) {
+  co_await upload->run();
+  capture->stop();
+  signals->cancel();
+}
+
+asio::awaitable<void> watch_signals(SpoolUpload* upload, asio::signal_set* signals, StopBell* capture) {
+  auto [failed, number] = co_await signals->async_wait(asio::as_tuple(asio::use_awaitable));
+  if (failed) co_return;  // over without being told to
+  capture->stop();
+  upload->stop();
+  signals->clear();  // the next one ends the process at once
+}
+
+Outcome<std::set<RequestId>> ids_in(Spool& spool) {
+  BOOST_OUTCOME_TRY(const auto items, spool.list());
+  std::set<RequestId> ids;
+  for (const std::shared_ptr<const Spooled>& each : items) ids.insert(each->item.id);
+  return ids;
+}
+
+/// The spool without what has its answer already: a process ended between the two.
+Outcome<std::size_t> forget_answered(Spool& spool, const Outbox& outbox) {
+  BOOST_OUTCOME_TRY(const std::set<RequestId> ids, ids_in(spool));
+  BOOST_OUTCOME_TRY(const std::set<RequestId> answered, outbox.answered(ids));
+  for (const RequestId& id : answered) {
+    BOOST_OUTCOME_TRY(spool.remove(id));
+  }
+  return answered.size();
+}
+
+/// The thread that captures. The process does not wait for ever for a driver that hangs.
+class CaptureThread {
+ public:
+  CaptureThread(Capture* capture, StopBell* stop) : stop_(stop) {
+    if (capture == nullptr) return;
+    std::promise<void> ended;
+    ended_ = ended.get_future();
+    thread_ = std::thread([capture, ended = std::move(ended)]() mutable {
+      capture->run();
+      ended.set_value();
+    });
+  }
+  /// False: it hangs.
+  bool end() {
+    stop_->stop();
+    if (!thread_.joinable()) return true;
+    if (ended_.wait_for(kCaptureEnds) != std::future_status::ready) {
+      thread_.detach();
+      return false;
+    }
+    thread_.join();
+    return true;
+  }
+
+ private:
+  StopBell* stop_;
+  std::future<void> ended_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+int run_spooled(const Options& options, const LinkSettings& settings, plugin::Transport& transport, Console& console) {
+  const SpoolOptions& asked = options.spool;
+  const auto complain = [&console](const Error& error, int code) {
+    console.remarks("pi_client: " + escaped(describe(error), 1024) + "\n");
+    return code;
+  };
+  Outcome<link::SigningKeys> keys = load_device_key(options.keys);
+  if (!keys) return complain(keys.error(), 2);
+  Outcome<std::unique_ptr<Spool>> opened = Spool::open(asked.folder, asked.limits);
+  if (!opened) return complain(opened.error(), 1);
+  Spool& spool = *opened.value();
+  const Outcome<Descriptor> sending = spool.lock_for_sending();
+  if (!sending) return complain(sending.error(), 1);
+  Outcome<SpoolFill> fill = SpoolFill::create(&spool, asked.request);
+  if (!fill) return complain(fill.error(), 2);
+  const bool to_stdout = asked.answers == "-";
+  const Outbox outbox(asked.answers.empty() ? spool.folder() / "answers.jsonl" : std::filesystem::path(asked.answers));
+  if (!to_stdout) {
+    const Outcome<std::size_t> answered = forget_answered(spool, outbox);
+    if (!answered) return complain(answered.error(), 1);
+  }
+  const Homes homes(spool.folder() / "homes");
+  const Outcome<std::set<RequestId>> ids = ids_in(spool);
+  if (!ids) return complain(ids.error(), 1);
+  Outcome<NodesByRequest> known = homes.load(ids.value());
+  if (!known) return complain(known.error(), 1);
+  if (spool.set_aside() > 0) {
+    console.remarks("pi_client: " + std::to_string(spool.set_aside()) + " damaged requests were set aside in " +
+                    escaped(asked.folder, 512) + "/damaged\n");
+  }
+
+  asio::io_context context(1);
+  asio::thread_pool pool(2);
+  Dialler dialler;
+  dialler.executor = context.get_executor();
+  dialler.transport = &transport;
+  dialler.pool = &pool;
+  Identity identity;
+  identity.user = options.central.user;
+  identity.keys = keys.value();
+  UploadSettings upload_settings;
+  upload_settings.parallel = asked.parallel;
+  upload_settings.max_rate = asked.max_rate;
+  upload_settings.max_per_minute = asked.max_per_minute;
+  upload_settings.newest_first = asked.limits.policy == SpoolPolicy::newest_only;
+  upload_settings.until_empty = asked.until_empty;
+  SpoolUpload::Ends ends;
+  ends.write_answer = [&](Report report) -> Outcome<void> {
+    if (!report.error && !asked.out.empty()) {
+      BOOST_OUTCOME_TRY(write_results(report, asked.out));
+    }
+    const std::string line = to_json(report);
+    return to_stdout ? write_all(STDOUT_FILENO, view_of(line + "\n"), "standard output") : outbox.append(line);
+  };
+  ends.remark = [&console](const std::string& text) { console.remarks("pi_client: " + text + "\n"); };
+  LinkSettings link = settings;
+  link.move_after = asked.move_after;
+  SpoolUpload upload(dialler, options.central, std::move(identity), link, upload_settings, &spool, homes,
+                     std::move(known).value(), ends);
+
+  StopBell stop_capture;
+  CaptureEnds capture_ends;
+  capture_ends.fill = &fill.value();
+  capture_ends.stop = &stop_capture;
+  capture_ends.spooled = [&context, &upload] { asio::post(context, [&upload] { upload.look(); }); };
+  capture_ends.remark = [&context, remark = ends.remark](const std::string& text) {
+    asio::post(context, [remark, text] { remark(text); });
+  };
+  Outcome<std::unique_ptr<Capture>> capture = make_capture(asked, &spool, capture_ends);
+  if (!capture) return complain(capture.error(), 2);
+  if (capture.value()) capture.value()->begin();
+
+  asio::signal_set signals(dialler.executor, SIGINT, SIGTERM);
+  TaskGroup tasks(dialler.executor);
+  tasks.spawn(run_upload(&upload, &signals, &stop_capture));
+  tasks.spawn(watch_signals(&upload, &signals, &stop_capture));
+  CaptureThread capturing(capture.value().get(), &stop_capture);
+  context.run();
+  pool.join();
+  if (!capturing.end()) {
+    console.remarks("pi_client: the camera does not let go; the process ends without it\n");
+    ::_exit(0);
+  }
+  return 0;
+}
+
+}  // namespace gearbox::client

@@ -1,0 +1,210 @@
+#include "spool_upload.hpp"
+
+#include <algorithm>
+
+#include "gearbox/base/text.hpp"
+
+namespace gearbox::client {
+
+namespace {
+
+wire::Locate question_of(const SpoolItem& item) {
+  return wire::Locate{item.submit.task, steps::models_of(item.submit.steps)};
+}
+
+}  // namespace
+
+SpoolUpload::SpoolUpload(Dialler dialler, CentralAddress central, Identity identity, LinkSettings link,
+                         UploadSettings settings, Spool* spool, Homes homes, NodesByRequest known, Ends ends)
+    : dialler_(dialler),
+      central_(std::move(central)),
+      identity_(std::move(identity)),
+      link_settings_(link),
+      settings_(settings),
+      spool_(spool),
+      homes_file_(std::move(homes)),
+      homes_(std::move(known)),
+      ends_(std::move(ends)),
+      begins_(settings.max_per_minute, std::chrono::minutes(1)),
+      turns_(dialler.executor),
+      watching_(dialler.executor),
+      bell_(dialler.executor) {
+  link_settings_.patient = true;
+  // A silence is measured by the pings' answers.
+  if (link.move_after.count() > 0) {
+    link_settings_.pace.ping_every = std::min(link.pace.ping_every, std::max(milliseconds(50), link.move_after / 4));
+  }
+  if (settings.max_rate > 0) rate_ = std::make_shared<RateLimit>(settings.max_rate, seconds(1));
+}
+
+asio::awaitable<void> SpoolUpload::run() {
+  watching_.spawn(watch_links());
+  co_await begin_turns();
+  co_await turns_.all_done();
+  over_ = true;
+  bell_.ring();
+  co_await watching_.all_done();
+  for (auto& [name, task] : tasks_) co_await task->finish(milliseconds(1'000));
+}
+
+void SpoolUpload::stop() {
+  stopping_ = true;
+  bell_.ring();
+  for (auto& [name, task] : tasks_) task->stop();
+  for (const std::shared_ptr<Turn>& turn : under_way_) {
+    if (turn->inbox) turn->inbox->bell.ring();
+  }
+}
+
+asio::awaitable<void> SpoolUpload::begin_turns() {
+  std::string told;
+  while (!stopping_) {
+    stirred_ = false;
+    Spool* const spool = spool_;
+    auto work = [spool] { return spool->list(); };
+    Outcome<std::vector<std::shared_ptr<const Spooled>>> items = co_await on_pool(*dialler_.pool, std::move(work));
+    if (items) {
+      items_ = std::move(items).value();
+      if (settings_.newest_first) std::reverse(items_.begin(), items_.end());
+      told.clear();
+    } else if (items.error().detail != told) {
+      told = items.error().detail;
+      ends_.remark("the spool cannot be read: " + escaped(told, 512));
+    }
+    forget_waiting();
+    for (auto& [name, task] : tasks_) task->look(Clock::now());
+    if (settings_.until_empty && items_.empty() && under_way_.empty()) break;
+    Instant next = after(Clock::now(), settings_.look_every);
+    while (!stopping_ && busy() < settings_.parallel) {
+      // The rate first, the choice then: by its turn an item may have made room for a newer one.
+      if (begins_.free_at() > Clock::now()) {
+        next = std::min(next, begins_.free_at());
+        break;
+      }
+      const Choice choice = choose(&next);
+      if (!choice.item) break;
+      begins_.take(1, Clock::now());
+      auto turn = std::make_shared<Turn>();
+      turn->item = choice.item;
+      turn->task = &task_of(choice.item->item);
+      turn->route = choice.route;
+      under_way_.push_back(turn);
+      ++choice.route->turns;
+      turns_.spawn(take_turn(turn));
+    }
+    if (!stopping_ && !stirred_) co_await bell_.wait_until(next);
+  }
+}
+
+/// Of items that others dropped.
+void SpoolUpload::forget_waiting() {
+  if (waiting_.size() + homes_.size() <= items_.size()) return;
+  std::set<RequestId> there;
+  for (const std::shared_ptr<Turn>& turn : under_way_) there.insert(turn->id());
+  for (const std::shared_ptr<const Spooled>& item : items_) there.insert(item->item.id);
+  std::erase_if(waiting_, [&](const auto& known) { return there.count(known.first.first) == 0; });
+  std::erase_if(homes_, [&](const auto& known) { return there.count(known.first) == 0; });
+}
+
+bool SpoolUpload::holds(const std::string& node) const {
+  return std::any_of(homes_.begin(), homes_.end(), [&](const auto& each) {
+    return std::find(each.second.begin(), each.second.end(), node) != each.second.end();
+  });
+}
+
+/// What waits for a node that has fallen silent takes nobody's place.
+std::size_t SpoolUpload::busy() const {
+  return static_cast<std::size_t>(
+      std::count_if(under_way_.begin(), under_way_.end(), [now = Clock::now()](const std::shared_ptr<Turn>& turn) {
+        return !turn->connection || !turn->task->is_silent(turn->connection->heard(), now);
+      }));
+}
+
+std::vector<const SpoolUpload::Turn*> SpoolUpload::turns_of(const RequestId& id) const {
+  std::vector<const Turn*> found;
+  for (const std::shared_ptr<Turn>& turn : under_way_) {
+    if (turn->id() == id) found.push_back(turn.get());
+  }
+  return found;
+}
+
+/// The first item that may go now. `next` comes no later than the moment at which another one may.
+SpoolUpload::Choice SpoolUpload::choose(Instant* next) {
+  const Instant now = Clock::now();
+  for (const std::shared_ptr<const Spooled>& item : items_) {
+    Instant from = now;
+    Route* const route = route_for(item->item, &from);
+    if (route == nullptr && from > now) *next = std::min(*next, from);
+    if (route == nullptr) continue;
+    const auto waiting = waiting_.find({item->item.id, route});
+    if (waiting != waiting_.end()) from = std::max(from, waiting->second.not_before);
+    from = std::max(from, route->not_before);
+    if (from <= now) return Choice{item, route};
+    *next = std::min(*next, from);
+  }
+  return Choice{};
+}
+
+/// Over which route it may go; null: over none, `from` then says when to look again, if that is known.
+Route* SpoolUpload::route_for(const SpoolItem& item, Instant* from) {
+  TaskPlaces& task = task_of(item);
+  Route& main = task.main();
+  // A task that no node has been reached for tries with one item, so that it does not take all the places.
+  Route* const through_main = main.connected || main.waiting == 0 ? &main : nullptr;
+  const std::vector<const Turn*> turns = turns_of(item.id);
+  const auto home = homes_.find(item.id);
+  if (home == homes_.end()) return turns.empty() ? through_main : nullptr;
+  if (claimed_.count(item.id) > 0) return nullptr;
+  const std::vector<std::string>& nodes = home->second;
+  const auto is_home = [&](const std::string& node) {
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  };
+  for (const Turn* turn : turns) {
+    // It will be at one of its nodes, at a further one, or is there: another route would do no more.
+    if (!turn->connection || !is_home(turn->node())) return nullptr;
+  }
+  for (const std::string& node : nodes) {
+    Route& route = task.home(node);  // which also keeps it
+    const bool there = std::any_of(turns.begin(), turns.end(), [&](const Turn* turn) { return turn->node() == node; });
+    if (there) continue;
+    if (&route == &main) return through_main;
+    if (route.link->connected() && !task.is_silent(route.link->heard(), Clock::now())) return &route;
+  }
+  *from = task.move_due(nodes);
+  if (*from > Clock::now() || is_home(main.link->node())) return nullptr;
+  return through_main;
+}
+
+TaskPlaces& SpoolUpload::task_of(const SpoolItem& item) {
+  const wire::Locate question = question_of(item);
+  std::unique_ptr<TaskPlaces>& task = tasks_[item.submit.task.empty() ? wire::to_json(question) : item.submit.task];
+  if (!task) {
+    TaskPlaces::Ends ends;
+    ends.changed = [this] { look(); };
+    ends.holds = [this](const std::string& node) { return holds(node); };
+    task = std::make_unique<TaskPlaces>(dialler_, central_, &identity_, question, link_settings_, std::move(ends));
+  }
+  return *task;
+}
+
+/// Tells people when a task cannot be sent, and when it can be again.
+asio::awaitable<void> SpoolUpload::watch_links() {
+  while (!over_ && !stopping_) {
+    for (auto& [name, task] : tasks_) {
+      Route& route = task->main();
+      const std::optional<Error>& trouble = route.link->trouble();
+      const std::string now = trouble ? describe(*trouble) : std::string();
+      if (now == route.told) continue;
+      // Not every other reason of a long absence is worth a line.
+      if (trouble && !route.told.empty() && Clock::now() < after(route.told_at, std::chrono::minutes(1))) continue;
+      route.told_at = Clock::now();
+      if (trouble)
+        ends_.remark("no connection, " + std::to_string(items_.size()) + " in the spool: " + escaped(now, 512));
+      if (!trouble) ends_.remark("connected again");
+      route.told = now;
+    }
+    co_await bell_.wait_until(after(Clock::now(), seconds(2)));
+  }
+}
+
+}  // namespace gearbox::client
