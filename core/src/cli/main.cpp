@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/drain_command.hpp"
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/keys.hpp"
 
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
       "Example:\n  broker up --config configs\n  broker submit --task read-text docs/examples/pictures/ear_tag.jpg\n"
       "`broker COMMAND --help` tells the rest. Exit codes: 0 done, 1 the work failed, 2 wrong usage or configuration.");
   add_role_commands(app, context);
+  add_drain_command(app, context);
   add_status_commands(app, context);
   add_submit_command(app, context);
   add_results_commands(app, context);

@@ -6,6 +6,7 @@
 #include "central/accounts.hpp"
 #include "central/run_central.hpp"
 #include "node/run_node.hpp"
+#include "serving/service_notify.hpp"
 #include "supervisor/supervisor.hpp"
 
 namespace gearbox::cli {
@@ -38,6 +39,7 @@ void run_up(CliContext& context) {
   setup.config_folder = where.value().config_folder;
   setup.central = config.value()->central.enabled;
   setup.node = config.value()->node.enabled;
+  setup.notify = serving::notify_settings_of_environment();
   if (!setup.central && !setup.node) {
     return fail(context,
                 Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
@@ -58,6 +60,7 @@ void run_bare_supervisor(CliContext& context) {
   setup.config_folder = where.value().config_folder;
   setup.central = false;
   setup.node = false;
+  setup.notify = serving::notify_settings_of_environment();
   context.exit_code = supervisor::run_supervisor(setup);
 }
 

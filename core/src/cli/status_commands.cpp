@@ -30,6 +30,7 @@ void print(const std::string& text) {
 
 std::string state_of(const Outcome<json::object>& status) {
   if (!status) return status.error().code == Errc::unreachable ? "not running" : "no answer";
+  if (truth_in(status.value(), "draining")) return "draining";
   return truth_in(status.value(), "ready") ? "ready" : "not ready";
 }
 
@@ -54,7 +55,11 @@ void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::ob
         {name, state, pid, restarts, up, status ? text_in(status.value(), "listen") : std::string(),
          status || status.error().code == Errc::unreachable ? std::string() : escaped(status.error().detail, 80)});
   };
-  roles.add({"supervisor", supervisor ? "running" : state_of(supervisor),
+  const bool stopping = supervisor && truth_in(supervisor.value(), "stopping");
+  roles.add({"supervisor",
+             stopping     ? "stopping"
+             : supervisor ? "running"
+                          : state_of(supervisor),
              supervisor ? std::to_string(number_in(supervisor.value(), "pid")) : std::string()});
   add("central", central);
   add("node", node);

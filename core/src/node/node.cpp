@@ -26,9 +26,6 @@ namespace asio = boost::asio;
 using session::DeviceSession;
 
 namespace {
-/// What runs when a stop is asked for may take so long to end; then each caller gets an error.
-constexpr milliseconds kDrainLimit{10'000};
-
 /// Room for every open request's widest step would be unbounded; a queue of some calls for each open request is not.
 std::size_t queue_limit(const config::Config& config) {
   return std::size_t{config.node.limits.max_requests} * 16;
@@ -291,6 +288,7 @@ Outcome<boost::json::object> Node::control(std::string_view command, const boost
   if (command == "status") return status_of(facts());
   if (command == "config") return config_facts(request);
   if (command == "explain") return explain_request(request);
+  if (command == "drain") return drain_asked(request);
   if (command == "quarantine") return answer_quarantine(*requests_, request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
 }
@@ -344,38 +342,6 @@ void Node::run() {
   if (central_) asio::co_spawn(*io_, CentralLink::run(central_), asio::detached);
   spdlog::info("node: serving name={} url={} config={}", config_->node.name, url_, config_->digest.substr(0, 12));
   pool_->run();
-}
-
-void Node::stop() {
-  if (std::exchange(stopping_, true)) return;
-  spdlog::info("node: stopping, {} requests open", requests_->open());
-  requests_->drain([this] { end_workers(); });
-  central_->hurry();  // so that no device is sent here any more
-  device_loop_->stop();
-  drain_limit_.expires_after(kDrainLimit);
-  drain_limit_.async_wait([this](const boost::system::error_code& failure) {
-    if (!failure) hurry();
-  });
-}
-
-void Node::hurry() {
-  stopping_ = true;
-  const Error reason{Errc::shutting_down, "node " + config_->node.name + " was stopped"};
-  requests_->end_all(reason);
-  end_workers();
-}
-
-void Node::end_workers() {
-  if (std::exchange(ending_, true)) return;
-  drain_limit_.cancel();
-  pool_->stop([this] {
-    central_->stop();
-    device_loop_->stop();
-    local_loop_->stop();
-    for (DeviceSession* session : sessions_) session->close();
-    // After the sessions have seen their end: their last answers are on the way.
-    asio::post(*io_, [this] { io_->stop(); });
-  });
 }
 
 }  // namespace gearbox::node

@@ -42,9 +42,11 @@ class Node {
 
   /// Serves until stop() has done its work.
   void run();
-  /// Says so first, takes nothing new, finishes what runs within a bound, ends the workers; then run() returns.
+  /// Says so first, takes nothing new, finishes what runs within node.drain_ms, ends the workers; then run() returns.
   void stop();
-  /// The same without waiting for anybody.
+  /// The same with another bound; also when it is stopping already. Zero: as hurry().
+  void drain(milliseconds within);
+  /// The same without waiting for anybody: what was acknowledged is left to the next process, where there is a journal.
   void hurry();
 
   boost::asio::io_context& io() { return *io_; }
@@ -68,6 +70,8 @@ class Node {
   void workers_changed();
   void close_revoked();
   void end_workers();
+  Outcome<boost::json::object> drain_asked(const boost::json::object& request);
+  static boost::asio::awaitable<void> tell_rest(Node* node);
 
   config::StateDir state_;
   config::Snapshot config_;
@@ -94,6 +98,7 @@ class Node {
   std::vector<std::string> ready_models_;  // as last told to central
   bool stopping_ = false;
   bool ending_ = false;
+  std::size_t unfinished_ = 0;                // requests that were open when the drain had to end
   std::unique_ptr<GpuWatch> gpu_watch_;       // posts to the io_context
   std::unique_ptr<live::Follower> follower_;  // last: it uses the plugin host and posts to the io_context
 };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "gearbox/base/stop_point.hpp"
 #include "gearbox/base/text.hpp"
@@ -185,6 +186,7 @@ void Children::gone(int pid, int status, bool status_known) {
   ended.pid = pid;
   ended.adopted = child.adopted;
   ended.asked = child.stopping;
+  ended.killed = child.killed;
   if (status_known && WIFEXITED(status)) ended.exit_code = WEXITSTATUS(status);
   if (status_known && WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
   if (!child.record.cgroup.empty()) {
@@ -223,14 +225,17 @@ void Children::stop(int pid, milliseconds grace) {
   const auto at = children_.find(pid);
   if (at == children_.end()) return;
   Child& child = at->second;
-  child.stopping = true;
-  send(child, SIGTERM);
-  send(child, SIGCONT);  // a stopped process would never read the other one
+  // Once: to some a second signal means to hurry.
+  if (!std::exchange(child.stopping, true)) {
+    send(child, SIGTERM);
+    send(child, SIGCONT);  // a stopped process would never read the other one
+  }
   child.kill_timer = std::make_unique<asio::steady_timer>(io_, grace);
   child.kill_timer->async_wait([this, pid](const boost::system::error_code& error) {
     const auto late = children_.find(pid);
     if (error || late == children_.end()) return;
     say_(late->second.record.role + " (pid " + std::to_string(pid) + ") did not end in time and is killed");
+    late->second.killed = true;
     kill_hard(late->second);
   });
 }
@@ -242,7 +247,7 @@ void Children::kill(int pid) {
 
 void Children::kill_all() {
   for (auto& [pid, child] : children_) {
-    child.stopping = true;
+    child.stopping = child.killed = true;
     kill_hard(child);
   }
 }

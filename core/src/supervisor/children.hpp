@@ -33,6 +33,7 @@ struct Ended {
   int pid = 0;
   bool adopted = false;  // then nobody knows how: its exit status went to its new parent
   bool asked = false;    // we had told it to stop
+  bool killed = false;   // we did, after we had told it to stop
   int exit_code = -1;    // -1: by a signal, or not known
   int signal = 0;
   std::uint64_t outgrown = 0;  // the memory limit in bytes for which the kernel ended it; 0: not for that
@@ -80,7 +81,8 @@ class Children {
   /// Reads all records: live processes become children, records of dead ones are removed.
   void adopt_recorded();
 
-  /// SIGTERM now, SIGKILL after `grace` to it and what it started. Unknown pids are ignored.
+  /// SIGTERM now, SIGKILL after `grace` to it and what it started; again: another grace from now. Unknown pids are
+  /// ignored.
   void stop(int pid, milliseconds grace);
   /// SIGKILL to it and what it started, at once; it does not count as told to stop. Unknown pids are ignored.
   void kill(int pid);
@@ -111,6 +113,7 @@ class Children {
     bool adopted = false;
     bool stopping = false;
     bool late_limit_said = false;  // that its memory limit came too late for a cgroup
+    bool killed = false;
     Instant since{};
     std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
     std::unique_ptr<boost::asio::steady_timer> kill_timer;

@@ -16,6 +16,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr milliseconds kLongestGrace{600000};
+constexpr milliseconds kLongestDrain{std::chrono::hours(24)};
 
 std::string text(const json::object& request, std::string_view key) {
   const json::value* value = request.if_contains(key);
@@ -95,6 +96,21 @@ Outcome<StopOrder> read_stop(const json::object& request) {
   const std::int64_t grace = number(request, "grace_ms");
   if (pid <= 1 || pid > INT32_MAX || grace < 0) return Error{Errc::bad_input, "stop needs pid and grace_ms"};
   return StopOrder{static_cast<int>(pid), std::min(milliseconds(grace), kLongestGrace)};
+}
+
+Outcome<milliseconds> read_drain(const json::object& request) {
+  const std::int64_t within = number(request, "within_ms");
+  if (within < 0 || within > kLongestDrain.count()) {
+    return Error{Errc::bad_input, "drain needs within_ms, a day at most"};
+  }
+  return milliseconds(within);
+}
+
+Outcome<UnfinishedOrder> read_unfinished(const json::object& request) {
+  const std::int64_t failed = number(request, "failed");
+  const std::int64_t kept = number(request, "kept");
+  if (failed < 0 || kept < 0) return Error{Errc::bad_input, "unfinished needs failed and kept"};
+  return UnfinishedOrder{static_cast<std::uint64_t>(failed), static_cast<std::uint64_t>(kept)};
 }
 
 }  // namespace gearbox::supervisor

@@ -6,6 +6,8 @@
 //   {"command":"limit","pid":N,"memory_limit_bytes":M}                                                 → {"pid":N}
 //   {"command":"ended","pid":N}        → {"running":true} or {"how":"exit code 3","outgrown":false}; how "": not known
 //   {"command":"workers","after":PID}  → {"workers":[{"role":"worker-3","pid":N,"argv":[..]},..],"more":true}
+//   {"command":"drain","within_ms":N}  → {"pid":P,"within_ms":N}: stops everything, whatever is open has so long to end
+//   {"command":"unfinished","failed":N,"kept":M}  → {}: the node, at its end
 //   {"command":"list"}, {"command":"status"}
 #pragma once
 
@@ -39,6 +41,10 @@ struct LimitOrder {
   std::uint64_t memory_limit = 0;  // bytes; 0: none
 };
 
+struct UnfinishedOrder {
+  std::uint64_t failed = 0, kept = 0;  // requests
+};
+
 inline bool is_worker(std::string_view role) {
   return role.starts_with("worker-");
 }
@@ -53,5 +59,9 @@ Outcome<int> read_pid(const boost::json::object& request);
 Outcome<LimitOrder> read_limit(const boost::json::object& request);
 /// Errors: bad_input.
 Outcome<StopOrder> read_stop(const boost::json::object& request);
+/// At most a day. Errors: bad_input.
+Outcome<milliseconds> read_drain(const boost::json::object& request);
+/// Errors: bad_input.
+Outcome<UnfinishedOrder> read_unfinished(const boost::json::object& request);
 
 }  // namespace gearbox::supervisor

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "serving/control_client.hpp"
 #include "serving/local_socket.hpp"
@@ -69,6 +70,19 @@ bool Roles::wants(std::string_view role) const {
 unsigned Roles::restarts(std::string_view role) const {
   const Role* found = find(role);
   return found == nullptr ? 0U : found->restarts;
+}
+
+bool Roles::all_answered() const {
+  return std::all_of(roles_.begin(), roles_.end(), [](const Role& role) { return !role.wanted || role.answered; });
+}
+
+std::string Roles::summary() const {
+  std::string line;
+  for (const Role& role : roles_) {
+    if (!role.wanted) continue;
+    line += (line.empty() ? "" : "; ") + (role.shown.empty() ? role.name + " starts" : role.shown);
+  }
+  return line;
 }
 
 void Roles::begin() {
@@ -141,6 +155,8 @@ void Roles::start_again(const Ended& ended, bool at_once) {
   Role* role = find(ended.role);
   if (role == nullptr || !role->wanted || stopping_) return;
   role->shown.clear();
+  role->answered = false;
+  if (change_) change_();
   if (ended.lived >= kSteady) role->pause = milliseconds{0};
   start_in(*role, at_once ? milliseconds{0} : next_pause(*role));
 }
@@ -158,10 +174,14 @@ asio::awaitable<void> Roles::watch(Roles* self, Role* role) {
       if (readiness) {
         ready = readiness.value().ready;
         role->was_ready = role->was_ready || ready;
+        const bool first = !std::exchange(role->answered, true);
         // What is still starting is told once it stays so; being ready at once.
         if (readiness.value().line != role->shown) {
           role->shown = readiness.value().line;
           self->say_(role->shown);
+          if (self->change_) self->change_();
+        } else if (first && self->change_) {
+          self->change_();
         }
       }
     }

@@ -34,6 +34,13 @@ class Roles {
   /// A role cannot be started at all, for this reason.
   void on_give_up(std::function<void(const std::string&)> give_up) { give_up_ = std::move(give_up); }
 
+  /// What is known of a role has changed.
+  void on_change(std::function<void()> change) { change_ = std::move(change); }
+  /// Has each wanted one answered since it was started or adopted?
+  bool all_answered() const;
+  /// Their readiness, in one line.
+  std::string summary() const;
+
   /// Starts what the setup wants and what was not adopted.
   void begin();
   /// From now on nothing is started or asked.
@@ -57,6 +64,7 @@ class Roles {
     std::filesystem::path socket;
     bool wanted = false;
     bool was_ready = false;  // ever: then exit code 2 is no longer a reason to give up
+    bool answered = false;   // in this life
     std::string shown;       // the readiness line shown last
     unsigned restarts = 0;
     milliseconds pause{0};
@@ -84,6 +92,7 @@ class Roles {
   bool stopping_ = false;
   std::function<void(std::string)> say_;
   std::function<void(const std::string&)> give_up_;
+  std::function<void()> change_;
 };
 
 }  // namespace gearbox::supervisor

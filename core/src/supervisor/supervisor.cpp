@@ -9,6 +9,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json/array.hpp>
@@ -21,6 +22,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -32,6 +34,7 @@
 #include "supervisor/orders.hpp"
 #include "supervisor/printer.hpp"
 #include "supervisor/roles.hpp"
+#include "supervisor/stopping.hpp"
 
 namespace gearbox::supervisor {
 
@@ -41,6 +44,8 @@ namespace json = boost::json;
 namespace {
 
 constexpr int kExitRefused = 2;
+constexpr milliseconds kNodeEnds{20'000};         // after its drain
+constexpr milliseconds kManagerSlack{10'000};     // of the service manager, beyond what we take at most
 constexpr std::size_t kMaxListBytes = 32 * 1024;  // of "workers" in one answer; a command line is shorter than the rest
 
 /// A log line without the time and level in front: "[2026-11-29 23:54:12.587] [error] node: ..." → "node: ...".
@@ -64,13 +69,21 @@ class Supervisor {
         log_changes_(io_),
         log_tick_(io_),
         children_(io_, setup.state, logs_),
-        roles_(io_, setup_, executable_of(::getpid()), children_) {}
+        roles_(io_, setup_, executable_of(::getpid()), children_),
+        stopping_(io_, setup_, children_),
+        notify_(io_.get_executor(), setup.notify) {}
 
   int run() {
     if (!lock()) return 1;
     children_.on_say([this](std::string line) { say(std::move(line)); });
     roles_.on_say([this](std::string line) { say(std::move(line)); });
     roles_.on_give_up([this](const std::string& why) { give_up(1, why); });
+    roles_.on_change([this] { tell_manager(); });
+    stopping_.on_say([this](std::string line) { say(std::move(line)); });
+    stopping_.on_progress(
+        [this](const std::string& line, milliseconds within) { notify_.stopping(line, within + kManagerSlack); });
+    // Not from inside an answer of the server, which ends with it.
+    stopping_.on_done([this] { asio::post(io_, [this] { finish(); }); });
     children_.on_end([this](const Ended& ended) { child_ended(ended); });
     use_memory_groups();
     children_.adopt_recorded();
@@ -88,8 +101,10 @@ class Supervisor {
     await_signal();
     await_logs();
     tick_logs();
+    notify_.start();
     end_what_nobody_names();
     roles_.begin();
+    tell_manager();
     io_.run();
     logs_.poll();
     return exit_code_;
@@ -153,14 +168,14 @@ class Supervisor {
       // A supervisor without roles of its own serves a node that somebody else starts, and its workers.
       if (named || (!setup_.central && !setup_.node)) continue;
       say(child.role + " (pid " + std::to_string(child.pid) + ") is not in the configuration: it is ended");
-      children_.stop(child.pid, is_worker(child.role) ? setup_.worker_grace : setup_.node_grace);
+      children_.stop(child.pid, is_worker(child.role) ? setup_.worker_grace : setup_.node_drain + kNodeEnds);
     }
   }
 
   void child_ended(const Ended& ended) {
     const std::string reason = without_prefix(ended.last_line);
     const PluginCharges::Verdict verdict = roles_.judge(ended);
-    if (!stopping_ && !verdict.to_blame && roles_.refuses(ended)) {
+    if (!stopping_.has_begun() && !verdict.to_blame && roles_.refuses(ended)) {
       give_up(kExitRefused, ended.role + " cannot start: " + reason);
       return;
     }
@@ -170,8 +185,8 @@ class Supervisor {
       say(std::move(line));
     }
     if (verdict.to_blame) say(verdict.line);
-    if (stopping_) {
-      go_on_stopping();
+    if (stopping_.has_begun()) {
+      stopping_.child_ended(ended);
     } else {
       roles_.start_again(ended, verdict.at_once);
     }
@@ -181,17 +196,15 @@ class Supervisor {
     if (finished_) return;
     signals_.async_wait([this](const boost::system::error_code& error, int number) {
       if (error) return;
-      if (!stopping_) {
+      if (!stopping_.has_begun()) {
         say(std::string("got ") +
             (number == SIGINT   ? "SIGINT"
              : number == SIGHUP ? "SIGHUP"
                                 : "SIGTERM") +
             ": stopping; a second one hurries");
-        begin_stopping();
-      } else if (!hurried_) {
-        hurried_ = true;
-        say("hurrying: everything is killed");
-        children_.kill_all();
+        begin_stopping({});
+      } else {
+        stopping_.hurry();
       }
       await_signal();
     });
@@ -200,42 +213,49 @@ class Supervisor {
   void give_up(int code, const std::string& why) {
     say(why);
     exit_code_ = code;
-    if (!stopping_) begin_stopping();
+    if (!stopping_.has_begun()) begin_stopping({});
   }
 
-  void begin_stopping() {
-    stopping_ = true;
+  void begin_stopping(std::optional<milliseconds> within) {
     roles_.stop();
-    go_on_stopping();
+    stopping_.begin(within);
   }
 
-  /// The node first, which drains and ends its workers; then workers that are left; central last.
-  void go_on_stopping() {
-    if (finished_) return;
-    const std::vector<ChildView> left = children_.list();
-    const auto any = [&](auto&& chosen) {
-      bool found = false;
-      for (const ChildView& child : left) {
-        if (!chosen(child)) continue;
-        found = true;
-        if (!child.stopping) children_.stop(child.pid, grace_of(child.role));
-      }
-      return found;
-    };
-    if (any([](const ChildView& child) { return child.role == "node"; })) return;
-    if (any([](const ChildView& child) { return child.role != "central"; })) return;
-    if (any([](const ChildView&) { return true; })) return;
-    finished_ = true;
-    finish();
+  /// The doors are open as soon as each role answers: from then on devices are told what is not ready yet, which may
+  /// take minutes, so the manager does not wait for it.
+  void tell_manager() {
+    if (stopping_.has_begun()) return;
+    if (roles_.all_answered()) {
+      notify_.ready(roles_.summary());
+    } else {
+      notify_.status(roles_.summary());
+    }
   }
 
-  milliseconds grace_of(std::string_view role) const {
-    if (role == "node") return setup_.node_grace;
-    return role == "central" ? setup_.central_grace : setup_.worker_grace;
+  Outcome<json::object> drain(const json::object& request) {
+    if (!setup_.central && !setup_.node) {
+      return Error{Errc::not_allowed, "the roles here are services of their own: stop those"};
+    }
+    BOOST_OUTCOME_TRY(const milliseconds within, read_drain(request));
+    say("asked to drain within " + std::to_string(within.count()) + " ms: stopping");
+    begin_stopping(within);
+    return json::object{{"pid", ::getpid()}, {"within_ms", within.count()}};
+  }
+
+  Outcome<json::object> hear_unfinished(const json::object& request) {
+    BOOST_OUTCOME_TRY(const UnfinishedOrder order, read_unfinished(request));
+    if (stopping_.has_begun()) stopping_.unfinished(order.failed, order.kept);
+    return json::object{};
   }
 
   void finish() {
     say("stopped; nothing is left running");
+    finished_ = true;
+    notify_.end();
+    if (const Outcome<void> told = write_stop_report(stop_report_file(setup_.state), ::getpid(), stopping_.report());
+        !told) {
+      say(told.error().detail);
+    }
     boost::system::error_code ignored;  // cancelling cannot fail in a way that matters at the end
     signals_.cancel(ignored);
     log_changes_.close(ignored);
@@ -280,13 +300,15 @@ class Supervisor {
     if (command == "limit") return limit_worker(request);
     if (command == "ended") return tell_end(request);
     if (command == "workers") return list_workers(request);
+    if (command == "drain") return drain(request);
+    if (command == "unfinished") return hear_unfinished(request);
     if (command == "list" || command == "status") return list();
     return Error{Errc::bad_input, "no control command '" + escaped(command, 64) +
-                                      "': there are launch, stop, limit, ended, workers, list, status"};
+                                      "': there are launch, stop, limit, ended, workers, drain, list, status"};
   }
 
   Outcome<json::object> launch(const json::object& request) {
-    if (stopping_) return Error{Errc::shutting_down, "the supervisor is stopping"};
+    if (stopping_.has_begun()) return Error{Errc::shutting_down, "the supervisor is stopping"};
     BOOST_OUTCOME_TRY(LaunchOrder order, read_launch(request));
     const Outcome<int> pid =
         children_.start(order.role, std::move(order.argv), std::move(order.env), order.order, order.memory_limit);
@@ -351,9 +373,13 @@ class Supervisor {
                         {"restarts", roles_.restarts(child.role)}};
       children.push_back(std::move(each));
     }
-    json::object out{{"name", "supervisor"},  {"version", GEARBOX_VERSION},
-                     {"pid", ::getpid()},     {"config", setup_.config_folder.string()},
-                     {"stopping", stopping_}, {"children", std::move(children)}};
+    json::object out{{"name", "supervisor"},
+                     {"version", GEARBOX_VERSION},
+                     {"pid", ::getpid()},
+                     {"config", setup_.config_folder.string()},
+                     {"stopping", stopping_.has_begun()},
+                     {"children", std::move(children)}};
+    if (stopping_.has_begun()) out["stop"] = stopping_.facts();
     return out;
   }
 
@@ -366,9 +392,9 @@ class Supervisor {
   asio::steady_timer log_tick_;
   Children children_;
   Roles roles_;
+  Stopping stopping_;
+  serving::ServiceNotify notify_;
   std::unique_ptr<serving::ControlServer> server_;
-  bool stopping_ = false;
-  bool hurried_ = false;
   bool finished_ = false;
   int exit_code_ = 0;
 };

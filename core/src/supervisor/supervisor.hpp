@@ -7,6 +7,7 @@
 #include "config/config.hpp"
 #include "config/state_dir.hpp"
 #include "gearbox/base/clock.hpp"
+#include "serving/service_notify.hpp"
 
 namespace gearbox::supervisor {
 
@@ -15,17 +16,19 @@ struct SupervisorSetup {
   std::filesystem::path config_folder;
   bool central = true;             // start central here
   bool node = true;                // start the node here
-  milliseconds node_grace{30000};  // how long the node may drain before it is killed
+  milliseconds node_drain{10000};  // how long the node drains, as long as it does not say so itself
   milliseconds worker_grace{5000};
   milliseconds central_grace{5000};
   milliseconds first_restart{500};  // pause before a role is started again; doubles up to longest_restart
   milliseconds longest_restart{30000};
+  serving::NotifySettings notify;               // whom to tell how it is
   std::uint64_t log_limit_bytes = 16ULL << 20;  // a log file past it is rotated, one old one is kept
 };
 
-/// Runs until SIGTERM or SIGINT (a second one hurries) or until a role cannot start at all; then nothing of it is left.
-/// Returns the exit code: 0 after a signal; 1 when another supervisor holds the state folder or it cannot be used; 2
-/// when central or node refuse to start (their exit code 2: configuration, a port in use).
+/// Runs until SIGTERM or SIGINT (a second one hurries, a third one kills) or `broker drain`, or until a role cannot
+/// start at all; then nothing of it is left. Returns the exit code: 0 after a signal; 1 when another supervisor holds
+/// the state folder or it cannot be used; 2 when central or node refuse to start (their exit code 2: configuration, a
+/// port in use).
 int run_supervisor(const SupervisorSetup& setup);
 
 }  // namespace gearbox::supervisor

@@ -17,6 +17,7 @@
 #include "plugin_host/build_book.hpp"
 #include "plugin_host/call_record.hpp"
 #include "serving/control.hpp"
+#include "serving/service_notify.hpp"
 #include "serving/stop_signals.hpp"
 #include "supervisor/supervisor.hpp"
 
@@ -96,5 +97,6 @@ int main(int argc, char** argv) {
   setup.config_folder = "/nowhere";
   setup.central = std::getenv("NO_central") == nullptr;
   setup.first_restart = milliseconds(50);
+  setup.notify = serving::notify_settings_of_environment();
   return supervisor::run_supervisor(setup);
 }

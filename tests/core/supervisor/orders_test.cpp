@@ -66,5 +66,20 @@ TEST(Orders, BoundsAStop) {
   }
 }
 
+TEST(Orders, BoundsADrainAndReadsWhatTheNodeSaysOfIt) {
+  EXPECT_EQ(read_drain(object(R"({"within_ms":0})")).value(), milliseconds(0));
+  EXPECT_EQ(read_drain(object(R"({"within_ms":86400000})")).value(), std::chrono::hours(24));
+  for (const char* text : {"{}", R"({"within_ms":-1})", R"({"within_ms":86400001})", R"({"within_ms":"5"})"}) {
+    EXPECT_FALSE(read_drain(object(text))) << text;
+  }
+  const auto unfinished = read_unfinished(object(R"({"failed":2,"kept":3})"));
+  ASSERT_TRUE(unfinished);
+  EXPECT_EQ(unfinished.value().failed, 2U);
+  EXPECT_EQ(unfinished.value().kept, 3U);
+  for (const char* text : {"{}", R"({"failed":2})", R"({"failed":-2,"kept":0})"}) {
+    EXPECT_FALSE(read_unfinished(object(text))) << text;
+  }
+}
+
 }  // namespace
 }  // namespace gearbox::supervisor

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,9 @@ class RunSupervisor(unittest.TestCase):
 
     def pids(self):
         return {role: record["pid"] for role, record in self.records().items()}
+
+    def last_stop(self):
+        return json.loads((self.state / "last_stop.json").read_text())
 
     def until(self, condition, what):
         deadline = time.monotonic() + 20
@@ -193,6 +197,47 @@ class RunSupervisor(unittest.TestCase):
         up.send_signal(signal.SIGTERM)
         self.assertEqual(up.wait(10), 0)
         self.nothing_left(pids)
+
+    def test_a_second_signal_hurries_and_a_third_one_kills_at_once(self):
+        up = self.up(STUBBORN_node="1")
+        self.ready()
+        pids = self.pids()
+        for said in ("node was told to stop", "hurrying"):
+            up.send_signal(signal.SIGTERM)
+            self.until(lambda: said in self.log(), said)
+        up.send_signal(signal.SIGTERM)
+        self.assertEqual(up.wait(10), 0)
+        self.assertIn("everything is killed", self.log())
+        stop = self.last_stop()
+        self.assertEqual(sorted(stop.pop("killed")), ["central", "node"])
+        self.assertEqual(stop, {"pid": up.pid, "in_order": False, "failed": 0, "kept": 0, "hurried": True})
+        self.assertNotIn("it takes too long", self.log())
+        self.nothing_left(pids)
+
+    def test_a_service_manager_hears_of_start_watchdog_and_stop(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(self.folder / "notify"))
+            manager.settimeout(20)
+            heard = []
+
+            def hears(word):
+                while not any(word in each.splitlines() for each in heard):
+                    heard.append(manager.recv(4096).decode())
+
+            up = self.up(NOTIFY_SOCKET=str(self.folder / "notify"), WATCHDOG_USEC="400000")
+            hears("READY=1")
+            self.assertTrue(any("EXTEND_TIMEOUT_USEC=30000000" in each for each in heard), heard)
+            self.assertTrue(any("STATUS=central starts; node starts" in each for each in heard), heard)
+            heard.clear()
+            hears("WATCHDOG=1")
+            self.ready()
+            for pid in self.pids().values():
+                self.assertNotIn(b"NOTIFY_SOCKET", Path(f"/proc/{pid}/environ").read_bytes(), "meant for the supervisor alone")
+            heard.clear()
+            up.send_signal(signal.SIGTERM)
+            hears("STOPPING=1")
+            self.assertEqual(up.wait(20), 0)
+        self.assertEqual(self.last_stop(), {"pid": up.pid, "in_order": True, "failed": 0, "kept": 0, "killed": [], "hurried": False})
 
     def test_a_strangers_process_behind_a_role_is_not_taken_over(self):
         stranger = subprocess.Popen([PROGRAM, "central", "--state", self.state], stdout=subprocess.DEVNULL)
