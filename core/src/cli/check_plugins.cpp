@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "config/central_places.hpp"
 #include "gearbox/toml/document.hpp"
 #include "plugin_host/plugin_host.hpp"
 
@@ -57,7 +58,9 @@ Outcome<void> check_plugins(const config::Config& config) {
   if (config.node.enabled) {
     told("node.balancer", host->balancer(config.node.balancer));
     told("node.listen", host->transport_for(config.node.listen));
-    if (!config.node.central.empty()) told("node.central", host->transport_for(config.node.central));
+    for (const config::CentralPlace& place : config::central_places(config.node)) {
+      if (!place.url.empty()) told("node.central", host->transport_for(place.url));
+    }
   }
   if (!faults.empty()) return faults.error();
   return done();

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "config/central_places.hpp"
+
 namespace gearbox::node {
 
 namespace {
@@ -16,7 +18,9 @@ plugin_host::Needs needs_of(const config::Config& config) {
   plugin_host::Needs needs;
   needs.push_back({"balancer", config.node.balancer, "node.balancer"});
   needs.push_back({"transport", config.node.listen, "node.listen"});
-  if (!config.node.central.empty()) needs.push_back({"transport", config.node.central, "node.central"});
+  for (const config::CentralPlace& place : config::central_places(config.node)) {
+    if (!place.url.empty()) needs.push_back({"transport", place.url, "node.central"});
+  }
   return needs;
 }
 
