@@ -33,7 +33,7 @@ asio::awaitable<Outcome<std::shared_ptr<net::FrameStream>>> dial(Dialler dialler
                                                                  std::array<std::byte, 32> server_key,
                                                                  milliseconds within);
 
-/// Reads frames until one of type `wanted`, or `also`, comes; pings are answered, others skipped.
+/// Reads frames until one of type `wanted`, or `also` (0: none), comes; pings are answered, others skipped.
 /// Errors: what the peer's error frame says, then *retry_after (may be null) is what it advises; timeout; those of
 /// read_frame.
 asio::awaitable<Outcome<wire::Frame>> expect(std::shared_ptr<net::FrameStream> stream, wire::FrameType wanted,

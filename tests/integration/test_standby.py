@@ -35,7 +35,8 @@ class Standby(unittest.TestCase):
     def log_in_for_ever(self, keys, over, logins, failures):
         """Each round is a process of its own: it logs in at central, is placed, sends, gets its answer."""
         while not over.is_set():
-            code, _, err = self.cluster.send([self.picture], keys=keys, central=self.central, seconds=60)
+            code, _, err = self.cluster.send([self.picture], keys=keys, central=self.central, seconds=60,
+                                             more=("--first-contact-ms", "30000"))
             logins.append(time.monotonic()) if code == 0 else failures.append(err)
 
     def taken_over(self, old):

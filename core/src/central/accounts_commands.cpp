@@ -46,19 +46,10 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-}  // namespace
-
-const char* DeviceCommand::state(std::int64_t now_unix_ms) const {
-  if (answered_unix_ms != 0) return ok ? "done" : "failed";
-  if (now_unix_ms - created_unix_ms >= ms_of(kWaitsFor)) return "expired";
-  return sent_unix_ms != 0 ? "sent" : "waiting";
-}
-
-Outcome<std::uint64_t> Accounts::add_command(const PublicKey& device, const std::vector<std::string>& words,
-                                             std::int64_t now_unix_ms) {
-  BOOST_OUTCOME_TRY(const std::string text, join(words));
+/// In one transaction. Its statements are gone when it returns: the copy that is made next wants none half done.
+Outcome<std::int64_t> insert(sqlite::Database& database, const PublicKey& device, const std::string& text,
+                             std::int64_t now_unix_ms) {
   const std::string hex = to_text(device);
-  sqlite::Database& database = state_->database;
   sqlite::Database::Transaction transaction(database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto known, database.prepare("SELECT 1 FROM devices WHERE key = ?1 AND revoked = 0"));
@@ -83,9 +74,24 @@ Outcome<std::uint64_t> Accounts::add_command(const PublicKey& device, const std:
   BOOST_OUTCOME_TRY(auto highest, database.prepare("SELECT coalesce(max(number), 0) FROM commands WHERE device = ?1"));
   BOOST_OUTCOME_TRY(highest.first(hex));
   const std::int64_t number = std::max(highest.integer(0) + 1, now_unix_ms);
-  BOOST_OUTCOME_TRY(auto insert, database.prepare("INSERT INTO commands VALUES(?1,?2,?3,?4,0,0,0,'')"));
-  BOOST_OUTCOME_TRY(insert.first(hex, number, text, now_unix_ms));
+  BOOST_OUTCOME_TRY(auto add, database.prepare("INSERT INTO commands VALUES(?1,?2,?3,?4,0,0,0,'')"));
+  BOOST_OUTCOME_TRY(add.first(hex, number, text, now_unix_ms));
   BOOST_OUTCOME_TRY(transaction.commit());
+  return number;
+}
+
+}  // namespace
+
+const char* DeviceCommand::state(std::int64_t now_unix_ms) const {
+  if (answered_unix_ms != 0) return ok ? "done" : "failed";
+  if (now_unix_ms - created_unix_ms >= ms_of(kWaitsFor)) return "expired";
+  return sent_unix_ms != 0 ? "sent" : "waiting";
+}
+
+Outcome<std::uint64_t> Accounts::add_command(const PublicKey& device, const std::vector<std::string>& words,
+                                             std::int64_t now_unix_ms) {
+  BOOST_OUTCOME_TRY(const std::string text, join(words));
+  BOOST_OUTCOME_TRY(const std::int64_t number, insert(state_->database, device, text, now_unix_ms));
   BOOST_OUTCOME_TRY(keep_copy());
   return static_cast<std::uint64_t>(number);
 }

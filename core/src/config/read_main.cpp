@@ -88,7 +88,7 @@ std::vector<std::string> text_or_texts(const toml::Table& table, std::string_vie
 
 /// `central` and `central_key`: one of each, or an array of addresses with one key for all or one for each.
 void read_centrals(const toml::Table& table, NodeConfig& node) {
-  const std::vector<std::string> urls = text_or_texts(table, "central", 1024);
+  const std::vector<std::string> urls = text_or_texts(table, "central", 300);
   const std::vector<std::string> keys = text_or_texts(table, "central_key", 64);
   for (const std::string& url : urls) {
     if (const std::string wrong = url_fault(url, UrlUse::dial); !wrong.empty()) {

@@ -133,6 +133,17 @@ TEST_F(DeviceCommands, TheFirstAnswerStays) {
   EXPECT_STREQ(kept()[0].state(kNow), "done");
 }
 
+TEST_F(DeviceCommands, ArePartOfTheCopyOfTheAccounts) {
+  std::filesystem::path copy = state_.central_db();
+  copy += ".backup";
+  const std::uint64_t number = add({"status"}, kNow);
+  auto restored = Accounts::open(copy, OnDamage::refuse);
+  ASSERT_TRUE(restored) << restored.error().detail;
+  const auto found = restored.value()->next_command(device_keys_.public_key, kNow);
+  ASSERT_TRUE(found && found.value());
+  EXPECT_EQ(found.value()->number, number);
+}
+
 TEST_F(DeviceCommands, NumbersGoOnWhenAnOlderDatabaseComesBack) {
   const std::uint64_t number = add({"status"}, kNow);
   EXPECT_GE(number, static_cast<std::uint64_t>(kNow)) << "a number of the time, not a count that would begin anew";
