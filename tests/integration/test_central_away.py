@@ -44,7 +44,9 @@ class Away(unittest.TestCase):
         url, key = self.central
         main = self.barn.configs / "gearbox.toml"
         text = main.read_text().replace("[central]\n", "[central]\nenabled = false\n")
-        main.write_text(text.replace("[node]\n", f'[node]\nname = "barn"\ncentral = "{url}"\ncentral_key = "{key}"\n'))
+        text = text.replace("[node]\n", f'[node]\nname = "barn"\ncentral = "{url}"\ncentral_key = "{key}"\n')
+        head, _, tail = text.rpartition("127.0.0.1:0")  # a node that comes back comes back at its address
+        main.write_text(f"{head}127.0.0.1:{support.free_port()}{tail}")
 
     def registered(self, seconds):
         def alive():
@@ -71,7 +73,7 @@ class Away(unittest.TestCase):
             wait_until("the node notices", lambda: not self.barn.status()["node"]["central"]["connected"], 15)
             gone = time.monotonic()
             meanwhile()
-            wait_until("the node", lambda: self.barn.status()["node"], 30)
+            wait_until("the node", lambda: (self.barn.status()["node"] or {}).get("ready"), 30)
             before = self.answered()
             wait_until("answers without central", lambda: self.answered() > before + 5, 20)
             wait_until("a while", lambda: time.monotonic() > gone + AWAY_S, AWAY_S + 5)
