@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "gearbox/wire/messages.hpp"
 #include "support/temp_dir.hpp"
 
 namespace gearbox::client {
