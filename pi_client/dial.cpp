@@ -29,7 +29,7 @@ asio::awaitable<Outcome<std::shared_ptr<net::FrameStream>>> dial(Dialler dialler
 }
 
 asio::awaitable<Outcome<wire::Frame>> expect(std::shared_ptr<net::FrameStream> stream, wire::FrameType wanted,
-                                             milliseconds within, milliseconds* retry_after) {
+                                             milliseconds within, milliseconds* retry_after, wire::FrameType also) {
   const Instant deadline = after(Clock::now(), within);
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(elapsed(Clock::now(), deadline));
@@ -40,7 +40,8 @@ asio::awaitable<Outcome<wire::Frame>> expect(std::shared_ptr<net::FrameStream> s
       co_return Error{error.code, stream->peer() + ": " + (error.detail.empty() ? "no answer" : error.detail)};
     }
     const wire::FrameHeader header = frame.value().header;
-    if (header.type == wanted) co_return std::move(frame).value();
+    const bool is_other = also != wire::FrameType{} && header.type == also;
+    if (header.type == wanted || is_other) co_return std::move(frame).value();
     if (header.type == wire::FrameType::error) {
       auto message = wire::parse<wire::ErrorMessage>(frame.value().json);
       if (!message) co_return std::move(message).error();

@@ -33,11 +33,12 @@ asio::awaitable<Outcome<std::shared_ptr<net::FrameStream>>> dial(Dialler dialler
                                                                  std::array<std::byte, 32> server_key,
                                                                  milliseconds within);
 
-/// Reads frames until one of type `wanted` comes; pings are answered, others skipped.
+/// Reads frames until one of type `wanted`, or `also` (0: none), comes; pings are answered, others skipped.
 /// Errors: what the peer's error frame says, then *retry_after (may be null) is what it advises; timeout; those of
 /// read_frame.
 asio::awaitable<Outcome<wire::Frame>> expect(std::shared_ptr<net::FrameStream> stream, wire::FrameType wanted,
-                                             milliseconds within, milliseconds* retry_after);
+                                             milliseconds within, milliseconds* retry_after,
+                                             wire::FrameType also = wire::FrameType{});
 
 /// Logs in: sends Hello, signed over the channel's h, and waits for the answer. `ticket` is empty towards central.
 asio::awaitable<Outcome<wire::HelloOk>> log_in(std::shared_ptr<net::FrameStream> stream, std::string user,

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "contact.hpp"
 #include "gearbox/base/stop_point.hpp"
 
 namespace gearbox::client {
@@ -23,17 +24,30 @@ bool is_of_the_way(Errc code) {
   }
 }
 
-asio::awaitable<Outcome<wire::Located>> ask(std::shared_ptr<net::FrameStream> stream, const Identity* identity,
-                                            wire::Locate question, milliseconds within, milliseconds* retry_after) {
+asio::awaitable<Outcome<wire::Located>> ask(Dialler dialler, std::shared_ptr<net::FrameStream> stream,
+                                            const Identity* identity, wire::Locate question, milliseconds within,
+                                            milliseconds* retry_after) {
   Outcome<wire::HelloOk> welcome =
       co_await log_in(stream, identity->user, &identity->keys, std::string(), within, retry_after);
   if (!welcome) co_return std::move(welcome).error();
+  if (identity->desk) {
+    Outcome<void> asked = co_await ask_for_commands(stream, within);
+    if (!asked) co_return std::move(asked).error();
+  }
   wire::FrameHeader header;
   header.type = wire::FrameType::locate;
   Outcome<void> written =
       co_await net::FrameStream::write_frame(stream, header, wire::to_json(question), ByteView(), within);
   if (!written) co_return std::move(written).error();
-  Outcome<wire::Frame> answer = co_await expect(stream, wire::FrameType::located, within, retry_after);
+  Outcome<wire::Frame> answer = co_await expect(stream, wire::FrameType::located, within, retry_after, wire::kCommand);
+  while (answer && answer.value().header.type == wire::kCommand) {
+    if (identity->desk) {
+      Outcome<void> told =
+          co_await answer_command(dialler, identity->desk.get(), stream, std::move(answer.value().json), within);
+      if (!told) co_return std::move(told).error();
+    }
+    answer = co_await expect(stream, wire::FrameType::located, within, retry_after, wire::kCommand);
+  }
   if (!answer) co_return std::move(answer).error();
   Outcome<wire::Located> located = wire::parse<wire::Located>(answer.value().json);
   if (!located) co_return std::move(located).error();
@@ -48,7 +62,8 @@ asio::awaitable<Outcome<wire::Located>> locate(Dialler dialler, CentralPlace cen
                                                wire::Locate question, milliseconds within, milliseconds* retry_after) {
   Outcome<std::shared_ptr<net::FrameStream>> stream = co_await dial(dialler, central.url, central.server_key, within);
   if (!stream) co_return std::move(stream).error();
-  Outcome<wire::Located> located = co_await ask(stream.value(), identity, std::move(question), within, retry_after);
+  Outcome<wire::Located> located =
+      co_await ask(dialler, stream.value(), identity, std::move(question), within, retry_after);
   stream.value()->close();
   if (located) stop_point("client.located");
   co_return located;

@@ -1,6 +1,9 @@
 // locate.hpp: asks central which node can do a task, or own steps. One short connection for each question.
 #pragma once
 
+#include <memory>
+
+#include "command_desk.hpp"
 #include "dial.hpp"
 #include "options.hpp"
 
@@ -10,6 +13,7 @@ namespace gearbox::client {
 struct Identity {
   std::string user;
   link::SigningKeys keys;
+  std::shared_ptr<CommandDesk> desk{};  // carries out what people ask for; none: nothing is
 };
 
 /// Logs in at central, asks, closes. `identity` outlives the call.

@@ -1,9 +1,12 @@
 // pi_client: sends pictures from a small device to a Gearbox broker. docs/pi_client.md is its guide.
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "enrol_command.hpp"
 #include "gearbox/link/keys.hpp"
@@ -70,7 +73,12 @@ int main(int argc, char** argv) {
     case gearbox::client::Command::run: {
       gearbox::transport_tcp::TcpTransport transport;
       StandardStreams console;
-      return run_spooled(*parsed.options, {}, transport, console);
+      const int code = run_spooled(*parsed.options, {}, transport, console);
+      if (code != gearbox::client::kRunAgain) return code;
+      // By its name: a newer program that lies there by now is the one that starts.
+      ::execvp(argv[0], argv);
+      std::fprintf(stderr, "pi_client: cannot start again: %s\n", std::strerror(errno));
+      return 1;
     }
     case gearbox::client::Command::spool_add:
     case gearbox::client::Command::spool_list:

@@ -11,10 +11,13 @@
 #include <thread>
 
 #include "capture.hpp"
+#include "command_desk.hpp"
+#include "contact.hpp"
 #include "device_key.hpp"
 #include "gearbox/base/text.hpp"
 #include "outbox.hpp"
 #include "output.hpp"
+#include "pause.hpp"
 #include "result_files.hpp"
 #include "spool_upload.hpp"
 
@@ -24,17 +27,56 @@ namespace {
 
 constexpr seconds kCaptureEnds{5};  // a camera's driver may hold its thread for longer: then it is left behind
 
-asio::awaitable<void> run_upload(SpoolUpload* upload, asio::signal_set* signals, StopBell* capture) {
-  co_await upload->run();
-  capture->stop();
+constexpr milliseconds kContactWithin{5'000};  // also the longest that an end waits for one
+
+/// What happens between the parts of a run.
+struct Running {
+  explicit Running(asio::any_io_executor executor) : bell(std::move(executor)) {}
+  SpoolUpload* upload = nullptr;
+  StopBell* capture = nullptr;
+  Bell bell;  // over
+  bool over = false;
+  bool again = false;  // somebody asked for a restart
+
+  void stop() const {
+    if (capture != nullptr) capture->stop();
+    if (upload != nullptr) upload->stop();
+  }
+};
+
+asio::awaitable<void> run_upload(Running* running, asio::signal_set* signals) {
+  co_await running->upload->run();
+  running->capture->stop();
+  running->over = true;
+  running->bell.ring();
   signals->cancel();
 }
 
-asio::awaitable<void> watch_signals(SpoolUpload* upload, asio::signal_set* signals, StopBell* capture) {
+/// Looks in at central now and then, for what people ask of this device: with an empty spool nothing else would.
+asio::awaitable<void> look_in(Running* running, Dialler dialler, CentralAddress central, const Identity* identity,
+                              milliseconds every) {
+  std::size_t turn = 0;
+  while (every.count() > 0) {
+    const Instant next = after(Clock::now(), pause_before_retry(0, every, every, milliseconds{0}));
+    while (!running->over && Clock::now() < next) co_await running->bell.wait_until(next);
+    if (running->over) break;
+    // Whether central is there shows where it matters: when a picture is to go somewhere.
+    co_await keep_in_touch(dialler, central, identity, kContactWithin, &turn);
+  }
+}
+
+std::string status_of(Spool& spool) {
+  const auto items = spool.list();
+  if (!items) return "spool: " + items.error().detail;
+  std::uint64_t bytes = 0;
+  for (const std::shared_ptr<const Spooled>& each : items.value()) bytes += each->bytes;
+  return "spool " + std::to_string(items.value().size()) + " items, " + std::to_string(bytes) + " bytes";
+}
+
+asio::awaitable<void> watch_signals(const Running* running, asio::signal_set* signals) {
   auto [failed, number] = co_await signals->async_wait(asio::as_tuple(asio::use_awaitable));
   if (failed) co_return;  // over without being told to
-  capture->stop();
-  upload->stop();
+  running->stop();
   signals->clear();  // the next one ends the process at once
 }
 
@@ -127,9 +169,25 @@ int run_spooled(const Options& options, const LinkSettings& settings, plugin::Tr
   Identity identity;
   identity.user = options.central.user;
   identity.keys = keys.value();
+  Running running(dialler.executor);
+  const auto remark = [&console](const std::string& text) { console.remarks("pi_client: " + text + "\n"); };
+  CommandDesk::Ends desk_ends;
+  desk_ends.status = [&spool] { return status_of(spool); };
+  desk_ends.set_rate = [&running, fallback = asked.max_rate](SetRate rate) {
+    running.upload->set_max_rate(rate.value_or(fallback));
+  };
+  desk_ends.restart = [&running] {
+    running.again = true;
+    running.stop();
+  };
+  desk_ends.say = remark;
+  identity.desk = std::make_shared<CommandDesk>(options.keys, desk_ends);
+  const Identity looking_in = identity;
+  const Outcome<CommandRecord> commanded = CommandRecord::load(CommandRecord::file(options.keys));
+  if (!commanded) remark(escaped(describe(commanded.error()), 1024) + ": --max-rate holds");
   UploadSettings upload_settings;
   upload_settings.parallel = asked.parallel;
-  upload_settings.max_rate = asked.max_rate;
+  upload_settings.max_rate = commanded ? commanded.value().rate.value_or(asked.max_rate) : asked.max_rate;
   upload_settings.max_per_minute = asked.max_per_minute;
   upload_settings.newest_first = asked.limits.policy == SpoolPolicy::newest_only;
   upload_settings.until_empty = asked.until_empty;
@@ -141,13 +199,15 @@ int run_spooled(const Options& options, const LinkSettings& settings, plugin::Tr
     const std::string line = to_json(report);
     return to_stdout ? write_all(STDOUT_FILENO, view_of(line + "\n"), "standard output") : outbox.append(line);
   };
-  ends.remark = [&console](const std::string& text) { console.remarks("pi_client: " + text + "\n"); };
+  ends.remark = remark;
   LinkSettings link = settings;
   link.move_after = asked.move_after;
   SpoolUpload upload(dialler, options.central, std::move(identity), link, upload_settings, &spool, homes,
                      std::move(known).value(), ends);
 
   StopBell stop_capture;
+  running.upload = &upload;
+  running.capture = &stop_capture;
   CaptureEnds capture_ends;
   capture_ends.fill = &fill.value();
   capture_ends.stop = &stop_capture;
@@ -161,16 +221,17 @@ int run_spooled(const Options& options, const LinkSettings& settings, plugin::Tr
 
   asio::signal_set signals(dialler.executor, SIGINT, SIGTERM);
   TaskGroup tasks(dialler.executor);
-  tasks.spawn(run_upload(&upload, &signals, &stop_capture));
-  tasks.spawn(watch_signals(&upload, &signals, &stop_capture));
+  tasks.spawn(run_upload(&running, &signals));
+  tasks.spawn(watch_signals(&running, &signals));
+  tasks.spawn(look_in(&running, dialler, options.central, &looking_in, asked.contact_every));
   CaptureThread capturing(capture.value().get(), &stop_capture);
   context.run();
   pool.join();
   if (!capturing.end()) {
     console.remarks("pi_client: the camera does not let go; the process ends without it\n");
-    ::_exit(0);
+    ::_exit(running.again ? 1 : 0);  // then it is for the service manager to start it again
   }
-  return 0;
+  return running.again ? kRunAgain : 0;
 }
 
 }  // namespace gearbox::client

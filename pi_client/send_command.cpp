@@ -92,6 +92,7 @@ int run_send(const Options& given, const LinkSettings& settings, plugin::Transpo
   Identity identity;
   identity.user = options.central.user;
   identity.keys = keys.value();
+  identity.desk = std::make_shared<CommandDesk>(options.keys, CommandDesk::Ends{});
   StreamText text;  // of the request under way: --stream sends one after the other, unless it prints JSON
   Delivery delivery(dialler, &options, std::move(identity), settings, [&](Report report) {
     bar.clear();

@@ -159,6 +159,12 @@ struct SpoolWords::State {
         ->type_name("N")
         ->capture_default_str()
         ->check(CLI::Range(std::int64_t{0}, kLongestMs));
+    to->add_option(
+          "--contact-every-ms", contact_every_ms,
+          "look in at central so often, for what people ask of this device; 0: only when it is asked for a node")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{0}, kLongestMs));
     to->add_flag("--until-empty", into->until_empty, "end when the spool is empty")->excludes(watch)->excludes(camera);
     to->footer(kRunFooter);
   }
@@ -175,6 +181,7 @@ struct SpoolWords::State {
   std::int64_t max_age_ms = 0;
   std::int64_t every_ms = 1'000;
   std::int64_t move_after_ms = 60'000;
+  std::int64_t contact_every_ms = 60'000;
   std::string after = "keep";
   std::string size;
 };
@@ -232,6 +239,7 @@ std::string SpoolWords::finish() {
   into.request.deadline = milliseconds(state.deadline_ms);
   into.request.max_age = milliseconds(state.max_age_ms);
   into.move_after = milliseconds(state.move_after_ms);
+  into.contact_every = milliseconds(state.contact_every_ms);
   into.camera.every = milliseconds(state.every_ms);
   if (!state.size.empty()) std::sscanf(state.size.c_str(), "%5ux%5u", &into.camera.width, &into.camera.height);
   into.watch.after = state.after == "delete" ? After::remove : state.after == "keep" ? After::keep : After::move;

@@ -58,7 +58,8 @@ struct SpoolOptions {
   unsigned parallel = 4;
   std::uint64_t max_rate = 0;
   std::uint64_t max_per_minute = 0;
-  milliseconds move_after{60'000};  // 0: never
+  milliseconds move_after{60'000};     // 0: never
+  milliseconds contact_every{60'000};  // looks in at central for commands; 0: never
   bool until_empty = false;
   WatchOptions watch;
   CameraOptions camera;

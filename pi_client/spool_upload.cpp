@@ -34,7 +34,12 @@ SpoolUpload::SpoolUpload(Dialler dialler, CentralAddress central, Identity ident
   if (link.move_after.count() > 0) {
     link_settings_.pace.ping_every = std::min(link.pace.ping_every, std::max(milliseconds(50), link.move_after / 4));
   }
-  if (settings.max_rate > 0) rate_ = std::make_shared<RateLimit>(settings.max_rate, seconds(1));
+  set_max_rate(settings.max_rate);
+}
+
+void SpoolUpload::set_max_rate(std::uint64_t bytes_per_second) {
+  if (rate_ && rate_->per() == bytes_per_second) return;
+  rate_ = bytes_per_second > 0 ? std::make_shared<RateLimit>(bytes_per_second, seconds(1)) : nullptr;
 }
 
 asio::awaitable<void> SpoolUpload::run() {

@@ -48,6 +48,8 @@ class SpoolUpload {
 
   /// Returns after stop(), or when nothing is left if the settings say so; all connections are closed then.
   asio::awaitable<void> run();
+  /// From the next request on. 0: no limit.
+  void set_max_rate(std::uint64_t bytes_per_second);
   /// Nothing is begun any more; what is under way is left where it is: the node goes on with what it has accepted, and
   /// the next process asks for the answers.
   void stop();

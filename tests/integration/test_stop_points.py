@@ -1,4 +1,5 @@
 """Each process killed at each of its stop points: the point is reached, what died comes back, and the request is answered."""
+import json
 import os
 import re
 import signal
@@ -29,6 +30,7 @@ class StopPoints(unittest.TestCase):
     def setUp(self):
         self.cluster = Cluster()
         self.addCleanup(self.cluster.__exit__)
+        self.command = False
         self.file = self.cluster.scratch / "picture.jpg"
         self.file.write_bytes(jpeg(200_000))
 
@@ -41,12 +43,15 @@ class StopPoints(unittest.TestCase):
         except ProcessLookupError:
             pass  # whoever watches it was quicker
 
-    def prepare(self, environment=None):
+    def prepare(self, environment=None, point=""):
         self.cluster.start(environment)
         self.cluster.wait_ready()
         self.cluster.add_user()
         self.central = self.cluster.central()
         self.keys = self.cluster.enrol(central=self.central)
+        self.command = ".command." in point
+        if self.command:  # else nobody comes by there
+            self.cluster.run("device", "send", "device-1", "set-rate", "20000")
 
     def sender(self, environment=None):
         return self.cluster.start_send([self.file], keys=self.keys, central=self.central, environment=environment)
@@ -57,6 +62,9 @@ class StopPoints(unittest.TestCase):
 
     def ends_clean(self):
         self.answered(self.sender(), "the request afterwards")
+        if self.command:
+            said = json.loads(self.cluster.run("device", "answer", "device-1", "--json").stdout)
+            self.assertEqual([(each["state"], each["answer"].split(",")[0]) for each in said], [("done", "rate 20000")])
         self.assertEqual(self.cluster.stop(), 0)
         self.assertEqual(self.cluster.leftovers(), [])
 
@@ -72,7 +80,7 @@ class StopPoints(unittest.TestCase):
         """In central, node or a worker: the process that stands still is killed; the one after it has no stop point."""
         self.fixed_central()
         at = {"GEARBOX_STOP_AT": f"{point}:{COUNT.get(point, 1)}"}
-        self.prepare(at)
+        self.prepare(at, point)
         sender = self.sender()
         pid = self.reached(point, self.pids_of(role))
         self.cluster.replace_supervisor()
@@ -82,7 +90,7 @@ class StopPoints(unittest.TestCase):
         self.ends_clean()
 
     def client_point(self, point):
-        self.prepare()
+        self.prepare(point=point)
         sender = self.sender({"GEARBOX_STOP_AT": point})
         self.reached(point, lambda: [sender.pid])
         sender.kill()

@@ -217,6 +217,7 @@ class Cluster:
         # Words in front of the commands of each side, for network namespaces.
         self.at_server = []
         self.at_device = []
+        self.up_words = []  # further ones of `broker up`
         configs(self.configs, **options)
 
     def __enter__(self):
@@ -231,7 +232,7 @@ class Cluster:
     def start(self, environment=None):
         with open(self.output, "ab") as out:
             self.supervisor = subprocess.Popen(
-                [*self.at_server, self.broker, "up", "--config", self.configs, "--state", self.state], stdin=subprocess.DEVNULL, stdout=out,
+                [*self.at_server, self.broker, "up", "--config", self.configs, "--state", self.state, *self.up_words], stdin=subprocess.DEVNULL, stdout=out,
                 stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         return self
 

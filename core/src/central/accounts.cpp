@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "central/accounts_file.hpp"
+#include "central/accounts_state.hpp"
 #include "central/passwords.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/text.hpp"
@@ -96,12 +97,6 @@ Error not_enrolled(std::string_view user) {
 
 }  // namespace
 
-struct Accounts::State {
-  std::filesystem::path file;
-  sqlite::Database database;
-  sqlite::Statement password, user, login, node, version;  // asked often: prepared once
-};
-
 Accounts::Accounts(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Accounts::~Accounts() = default;
 
@@ -117,6 +112,8 @@ Outcome<std::unique_ptr<Accounts>> Accounts::open(const std::filesystem::path& f
   BOOST_OUTCOME_TRY(state->login, db.prepare("SELECT revoked FROM devices WHERE key = ?1 AND user = ?2"));
   BOOST_OUTCOME_TRY(state->node, db.prepare("SELECT key, name, created, revoked FROM nodes WHERE key = ?1"));
   BOOST_OUTCOME_TRY(state->version, db.prepare("PRAGMA data_version"));
+  BOOST_OUTCOME_TRY(state->next_command, db.prepare("SELECT number, words FROM commands WHERE device = ?1 AND answered "
+                                                    "= 0 AND created > ?2 ORDER BY number LIMIT 1"));
   return std::unique_ptr<Accounts>(new Accounts(std::move(state)));
 }
 
@@ -288,8 +285,9 @@ Outcome<User> Accounts::login(std::string_view user_name, const PublicKey& key) 
 
 Outcome<std::vector<Device>> Accounts::devices() {
   BOOST_OUTCOME_TRY(auto rows,
-                    state_->database.prepare("SELECT key, user, name, created, last_seen, revoked FROM devices "
-                                             "ORDER BY user, name, created"));
+                    state_->database.prepare("SELECT key, user, name, created, last_seen, revoked, "
+                                             "coalesce(address, ''), coalesce(agent, '') FROM devices "
+                                             "LEFT JOIN contacts ON device = key ORDER BY user, name, created"));
   std::vector<Device> devices;
   BOOST_OUTCOME_TRY(bool more, rows.first());
   while (more) {
@@ -300,6 +298,8 @@ Outcome<std::vector<Device>> Accounts::devices() {
     device.created_unix_ms = rows.integer(3);
     device.last_seen_unix_ms = rows.integer(4);
     device.revoked = rows.integer(5) != 0;
+    device.address = rows.text(6);
+    device.agent = rows.text(7);
     devices.push_back(std::move(device));
     BOOST_OUTCOME_TRY(more, rows.next());
   }
@@ -315,12 +315,17 @@ Outcome<void> Accounts::revoke_device(const PublicKey& key) {
   return keep_copy();
 }
 
-Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, std::int64_t>>& last_seen_unix_ms) {
+Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, DeviceContact>>& contacts) {
   sqlite::Database::Transaction transaction(state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE devices SET last_seen = ?2 WHERE key = ?1"));
-  for (const auto& [key, when] : last_seen_unix_ms) {
-    BOOST_OUTCOME_TRY(update.first(to_text(key), when));
+  BOOST_OUTCOME_TRY(auto note,
+                    state_->database.prepare("INSERT OR REPLACE INTO contacts SELECT key, ?2, ?3 FROM devices "
+                                             "WHERE key = ?1"));
+  for (const auto& [key, contact] : contacts) {
+    const std::string hex = to_text(key);
+    BOOST_OUTCOME_TRY(update.first(hex, contact.unix_ms));
+    BOOST_OUTCOME_TRY(note.first(hex, contact.address, contact.agent));
   }
   return transaction.commit();  // no copy: nobody was promised anything
 }

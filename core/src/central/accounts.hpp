@@ -5,6 +5,7 @@
 // and the copy takes its place, so that accounts are never silently reset. An object belongs to one thread at a time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "config/state_dir.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "gearbox/wire/command.hpp"
 
 namespace gearbox::central {
 
@@ -42,6 +44,33 @@ struct Device {
   std::int64_t created_unix_ms = 0;    // both for people only
   std::int64_t last_seen_unix_ms = 0;  // 0: never
   bool revoked = false;
+  std::string address, agent;  // of its last contact, as noted: from outside
+};
+
+/// A login of a device, for people.
+struct DeviceContact {
+  std::int64_t unix_ms = 0;
+  std::string address, agent;
+};
+
+/// Something that people asked a device to do.
+struct DeviceCommand {
+  static constexpr std::size_t kMostWaiting = 32;  // for one device
+  static constexpr std::size_t kMostKept = 96;     // of one device, with those that have ended
+  static constexpr std::chrono::hours kWaitsFor{24 * 7};
+  static constexpr std::chrono::hours kKeptFor{24 * 30};
+
+  std::uint64_t number = 0;  // rises from command to command of a device, across a restored database, too
+  std::vector<std::string> words;
+  std::int64_t created_unix_ms = 0;
+  std::int64_t sent_unix_ms = 0;      // last; 0: never
+  std::int64_t answered_unix_ms = 0;  // 0: not yet
+  bool ok = false;
+  std::string answer;  // as the device gave it
+
+  /// "waiting", "sent" (not answered yet), "done", "failed", or "expired": not answered in time, and not sent any more;
+  /// it may have been carried out when it was sent.
+  const char* state(std::int64_t now_unix_ms) const;
 };
 
 struct NodeEntry {
@@ -93,9 +122,22 @@ class Accounts {
   Outcome<User> login(std::string_view user, const PublicKey& key);
   Outcome<std::vector<Device>> devices();
   Outcome<void> revoke_device(const PublicKey& key);  // not_found
-  Outcome<void> saw_devices(const std::vector<std::pair<PublicKey, std::int64_t>>& last_seen_unix_ms);
+  Outcome<void> saw_devices(const std::vector<std::pair<PublicKey, DeviceContact>>& contacts);
   /// Revoked keys and those of disabled accounts, newest revocation first, at most `limit`.
   Outcome<std::vector<PublicKey>> revoked(std::size_t limit);
+
+  // --- commands for devices (accounts_commands.cpp); `now` is the wall clock
+  /// Keeps it for the device's next contact; returns its number. Errors: not_found (no such device, or revoked);
+  /// bad_input (its words); overloaded (too many wait).
+  Outcome<std::uint64_t> add_command(const PublicKey& device, const std::vector<std::string>& words,
+                                     std::int64_t now_unix_ms);
+  /// The oldest one that the device is to be sent.
+  Outcome<std::optional<wire::Command>> next_command(const PublicKey& device, std::int64_t now_unix_ms);
+  Outcome<void> command_sent(const PublicKey& device, std::uint64_t number, std::int64_t now_unix_ms);
+  /// Durable when it returns; the first answer stays. False: it had one already, or there is no such command.
+  Outcome<bool> command_answered(const PublicKey& device, const wire::CommandAnswer& answer, std::int64_t now_unix_ms);
+  /// What is known of a device's commands, oldest first.
+  Outcome<std::vector<DeviceCommand>> commands(const PublicKey& device);
 
   // --- nodes
   /// Also brings a removed node back. Errors: bad_name; not_allowed (the name belongs to another key).

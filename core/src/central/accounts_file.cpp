@@ -41,6 +41,11 @@ constexpr std::array kUpgrades = {
     "ALTER TABLE users ADD COLUMN max_priority INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE users ADD COLUMN max_held_bytes INTEGER NOT NULL DEFAULT 0;",
     "ALTER TABLE users ADD COLUMN own_steps INTEGER NOT NULL DEFAULT 0;",
+    // contacts: from where a device logged in last. commands: sent and answered are 0 as long as they were not.
+    "CREATE TABLE IF NOT EXISTS contacts(device TEXT PRIMARY KEY, address TEXT NOT NULL, agent TEXT NOT NULL) STRICT;"
+    "CREATE TABLE IF NOT EXISTS commands(device TEXT NOT NULL, number INTEGER NOT NULL, words TEXT NOT NULL, created "
+    "INTEGER NOT NULL, sent INTEGER NOT NULL, answered INTEGER NOT NULL, ok INTEGER NOT NULL, answer TEXT NOT NULL, "
+    "PRIMARY KEY(device, number)) STRICT, WITHOUT ROWID;",
 };
 constexpr std::int64_t kSchemaVersion = 1 + std::int64_t{kUpgrades.size()};
 

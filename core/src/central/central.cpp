@@ -29,8 +29,8 @@ std::int64_t wall_clock_ms() {
   return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::vector<std::pair<PublicKey, std::int64_t>> take_last_seen(ServerState& state) {
-  const auto seen = std::exchange(state.last_seen_unix_ms, {});
+std::vector<std::pair<PublicKey, DeviceContact>> take_last_seen(ServerState& state) {
+  const auto seen = std::exchange(state.last_seen, {});
   return {seen.begin(), seen.end()};
 }
 
@@ -45,7 +45,7 @@ asio::awaitable<void> housekeep(std::shared_ptr<ServerState> state) {
   while (!state->stopping) {
     state->housekeeping.expires_after(kHousekeeping);
     auto [cancelled] = co_await state->housekeeping.async_wait(asio::as_tuple(asio::use_awaitable));
-    if (cancelled || state->last_seen_unix_ms.empty()) continue;
+    if (cancelled || state->last_seen.empty()) continue;
     PasswordPool::Job job = [seen = take_last_seen(*state)](Accounts& accounts) {
       if (Outcome<void> written = accounts.saw_devices(seen); !written) {
         spdlog::warn("event=last_seen_not_written reason=\"{}\"", escaped(describe(written.error())));

@@ -20,6 +20,21 @@ namespace {
 constexpr std::size_t kMaxLastSeen =
     65536;  // keys noted between two writes; more are not noted, which only people miss
 
+constexpr std::size_t kMaxAddress = 128;
+constexpr std::size_t kMaxAgent = 64;
+
+asio::awaitable<Outcome<wire::Frame>> next_frame(std::shared_ptr<ServerState> state,
+                                                 std::shared_ptr<FrameStream> stream,
+                                                 std::shared_ptr<std::deque<wire::Frame>> waiting) {
+  if (!waiting->empty()) {
+    wire::Frame first = std::move(waiting->front());
+    waiting->pop_front();
+    co_return first;
+  }
+  Outcome<wire::Frame> frame = co_await read_small(stream, state->config.idle, kStrangerJsonBytes);
+  co_return frame;
+}
+
 wire::Located located(ServerState& state, const NodeState& node, const wire::Locate& asked, const User& user,
                       const PublicKey& device, std::uint64_t placement) {
   wire::Ticket ticket;
@@ -86,14 +101,15 @@ Outcome<wire::Located> locate(ServerState& state, std::string_view json, const U
 }  // namespace
 
 asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream, User user,
-                                   PublicKey device) {
+                                   PublicKey device, std::string agent) {
   const Outcome<std::int64_t> version = state->accounts->version();
   if (!version) {
     co_await refuse(stream, version.error(), 0);
     co_return;
   }
-  if (state->last_seen_unix_ms.size() < kMaxLastSeen) {
-    state->last_seen_unix_ms[device] = state->time.unix_ms(Clock::now());
+  if (state->last_seen.size() < kMaxLastSeen) {
+    state->last_seen[device] = {state->time.unix_ms(Clock::now()), escaped(stream->peer(), kMaxAddress),
+                                escaped(agent, kMaxAgent)};
   }
   wire::HelloOk welcome;
   welcome.name = "central";
@@ -101,8 +117,9 @@ asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shar
   std::string welcome_text = wire::to_json(welcome);
   Outcome<void> sent = co_await send(stream, wire::FrameType::hello_ok, RequestId(), std::move(welcome_text));
 
+  const auto waiting = std::make_shared<std::deque<wire::Frame>>();
   while (sent && !state->stopping) {
-    Outcome<wire::Frame> frame = co_await read_small(stream, state->config.idle, kStrangerJsonBytes);
+    Outcome<wire::Frame> frame = co_await next_frame(state, stream, waiting);
     if (!frame) {
       if (frame.error().code == Errc::frame_too_large) co_await refuse(stream, frame.error(), 0);
       break;  // closed, idle for too long, and malformed all end here
@@ -110,6 +127,15 @@ asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shar
     const RequestId request = frame.value().header.request;
     if (frame.value().header.type == wire::FrameType::ping) {
       sent = co_await send(stream, wire::FrameType::pong, request, std::string());
+      continue;
+    }
+    if (frame.value().header.type == wire::kCommand) {
+      sent = co_await deliver_commands(state, stream, device, waiting);
+      continue;
+    }
+    if (frame.value().header.type == wire::kCommandAnswer) {  // a late one
+      Outcome<void> taken = co_await take_command_answer(state, device, std::move(frame.value().json));
+      if (!taken && taken.error().code == Errc::bad_frame) break;
       continue;
     }
     if (frame.value().header.type != wire::FrameType::locate) continue;  // of a later version

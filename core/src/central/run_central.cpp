@@ -3,9 +3,13 @@
 #include <spdlog/spdlog.h>
 #include <boost/asio/io_context.hpp>
 
+#include <optional>
 #include <utility>
 
 #include "central/central.hpp"
+#include "central/central_lock.hpp"
+#include "central/standby.hpp"
+#include "config/central_files.hpp"
 #include "config/facts.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
@@ -69,14 +73,15 @@ Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& c
 /// One running central, opened in order; closed in the reverse.
 class Process {
  public:
-  Outcome<void> open(const config::StateDir& state, const std::filesystem::path& config_folder) {
+  Outcome<void> open(const config::StateDir& state, const std::filesystem::path& config_folder,
+                     std::string_view called) {
     BOOST_OUTCOME_TRY(config_, config::load(config_folder));
     plugin_host::HostPaths paths;
     paths.shipped = plugin_host::shipped_plugins();
     paths.dropped = config_->plugins.folder;
     paths.copies = state.plugin_copies();
     paths.checker = plugin_host::own_executable();
-    paths.calling = state.calling_record("central");
+    paths.calling = state.calling_record(called);
     BOOST_OUTCOME_TRY(plugins_, plugin_host::PluginHost::open(paths, config_->plugins, needs_of(*config_)));
     BOOST_OUTCOME_TRY(const auto instances, make_instances(*config_, *plugins_->table(), nullptr));
 
@@ -158,16 +163,36 @@ class Process {
   std::unique_ptr<live::Follower> follower_;
 };
 
-Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& config_folder) {
-  serving::HoldSignals opening;
+/// True: this process is the one that serves the state folder. False: it was told to stop while it stood by.
+Outcome<bool> take_lock(const config::StateDir& state, CentralLock& lock, bool waits,
+                        std::optional<serving::HoldSignals>& opening) {
+  BOOST_OUTCOME_TRY(const std::optional<int> holder, lock.take());
+  if (!holder) return true;
+  if (waits) return stand_by(state, lock, *holder, opening);
+  return Error{Errc::not_allowed, "another central (pid " + std::to_string(*holder) + ") serves the state folder " +
+                                      escaped(state.root.string()) +
+                                      ": stop it first, or start this one with --standby"};
+}
+
+Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& config_folder,
+                    const StandbySettings& settings) {
+  std::optional<serving::HoldSignals> opening(std::in_place);
+  // A mistake in it is told at the start, not by a standby in the hour of need.
+  BOOST_OUTCOME_TRY(const config::Snapshot first, config::load(config_folder));
+  if (settings.waits) {
+    BOOST_OUTCOME_TRY(check_standby(*first));
+  }
+  BOOST_OUTCOME_TRY(CentralLock lock, CentralLock::open(config::central_lock(state)));
+  BOOST_OUTCOME_TRY(const bool ours, take_lock(state, lock, settings.waits, opening));
+  if (!ours) return done();
   Process process;
-  BOOST_OUTCOME_TRY(process.open(state, config_folder));
+  BOOST_OUTCOME_TRY(process.open(state, config_folder, settings.called));
   const auto stop = [&] {
     spdlog::info("event=stopping role=central");
     process.server().stop([&process] { process.io().stop(); });
   };
   const serving::StopSignals signals(process.io().get_executor(), stop, [&process] { process.io().stop(); });
-  opening.release();
+  opening->release();
   spdlog::info("event=ready role=central listen={} key={}", process.server().url(),
                to_hex(process.server().channel_key()));
   process.io().run();
@@ -177,8 +202,15 @@ Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& 
 
 }  // namespace
 
-int run_central(const config::StateDir& state, const std::filesystem::path& config_folder) {
-  const Outcome<void> served = serve(state, config_folder);
+Outcome<void> check_standby(const config::Config& config) {
+  if (!config.central.listen.ends_with(":0")) return done();
+  return Error{Errc::bad_config, "central.listen: '" + config.central.listen +
+                                     "': a standby serves at the address of the one before it: give it a port, not 0"};
+}
+
+int run_central(const config::StateDir& state, const std::filesystem::path& config_folder,
+                const StandbySettings& settings) {
+  const Outcome<void> served = serve(state, config_folder, settings);
   if (served) return 0;
   // Faults of a configuration come one to a line; each stays one line.
   std::string_view rest = served.error().detail;

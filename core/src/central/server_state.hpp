@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,6 +22,7 @@
 #include "gearbox/base/clock.hpp"
 #include "gearbox/link/keys.hpp"
 #include "gearbox/net/frame_stream.hpp"
+#include "gearbox/wire/frame.hpp"
 #include "serving/log_budget.hpp"
 
 namespace gearbox::central {
@@ -87,8 +89,8 @@ struct ServerState {
   // Revocations as they travel to the nodes, read again when the database changed.
   std::int64_t revoked_version = -1;
   std::vector<std::string> revoked;
-  // When devices logged in, written now and then in one go.
-  std::map<PublicKey, std::int64_t> last_seen_unix_ms;
+  // When and from where devices logged in, written now and then in one go.
+  std::map<PublicKey, DeviceContact> last_seen;
 };
 
 /// One connection of a stranger, from its first byte to its end: handshake, who are you, then serve_device or
@@ -96,9 +98,21 @@ struct ServerState {
 asio::awaitable<void> serve_connection(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream,
                                        std::string peer_group);
 
-/// A device that has proven its key: answers its locate, then ends. `user` is its account.
+/// A device that has proven its key: gives it its commands when it asks for them, answers its locate, then ends. `user`
+/// is its account, `agent` what it calls its program.
 asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream,
-                                   User user, PublicKey device);
+                                   User user, PublicKey device, std::string agent);
+
+/// Sends the device its commands, one by one, each when the one before it has its answer on disk; returns when none is
+/// left, or when it does not answer in time. `waiting` gets the frames that came meanwhile, in order, at most 4: they
+/// are answered after that. Errors: of the connection.
+asio::awaitable<Outcome<void>> deliver_commands(std::shared_ptr<ServerState> state,
+                                                std::shared_ptr<net::FrameStream> stream, PublicKey device,
+                                                std::shared_ptr<std::deque<wire::Frame>> waiting);
+
+/// Writes down what a device answered. Errors: bad_frame; overloaded: it will be asked again.
+asio::awaitable<Outcome<void>> take_command_answer(std::shared_ptr<ServerState> state, PublicKey device,
+                                                   std::string json);
 
 /// A node that has proven its key: takes its reports until it falls silent, is displaced, or is removed.
 asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared_ptr<net::FrameStream> stream,

@@ -47,7 +47,7 @@ asio::awaitable<void> hello(std::shared_ptr<ServerState> state, std::shared_ptr<
       co_return;
     }
     ++state->counters.logins;
-    co_await serve_device(state, stream, std::move(user).value(), who.key);
+    co_await serve_device(state, stream, std::move(user).value(), who.key, who.agent);
     co_return;
   }
   if (who.role == "node") {
@@ -108,7 +108,7 @@ asio::awaitable<void> enrol(std::shared_ptr<ServerState> state, std::shared_ptr<
   ++state->counters.enrols;
   spdlog::info("event=enrolled user={} device={} key={} peer={}", user.value().name, said->device, to_text(said->key),
                escaped(stream->peer()));
-  co_await serve_device(state, stream, std::move(user).value(), said->key);
+  co_await serve_device(state, stream, std::move(user).value(), said->key, std::string());
 }
 
 /// Takes the connection off the books however its coroutine ends.

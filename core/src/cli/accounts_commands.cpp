@@ -1,4 +1,5 @@
-// users, nodes, keys: what is in central's accounts and the state folder's keys. Works beside a running central.
+// users, nodes, keys, device: what is in central's accounts and the state folder's keys. Works beside a running
+// central.
 #include "cli/accounts_commands.hpp"
 
 #include <array>
@@ -14,6 +15,7 @@ void add_accounts_commands(CLI::App& app, CliContext& context) {
   add_user_commands(app, context);
   add_node_commands(app, context);
   add_key_commands(app, context);
+  add_device_commands(app, context);
 }
 
 void with_accounts(CliContext& context,

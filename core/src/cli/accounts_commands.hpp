@@ -17,6 +17,7 @@ namespace gearbox::cli {
 void add_user_commands(CLI::App& app, CliContext& context);
 void add_node_commands(CLI::App& app, CliContext& context);
 void add_key_commands(CLI::App& app, CliContext& context);
+void add_device_commands(CLI::App& app, CliContext& context);
 
 /// Opens central's accounts in the state folder and runs `work`; whatever fails is printed and becomes the exit code.
 void with_accounts(CliContext& context,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "config/central_places.hpp"
 #include "gearbox/toml/document.hpp"
 #include "plugin_host/plugin_host.hpp"
 
@@ -60,7 +61,9 @@ Outcome<void> check_plugins(const config::Config& config) {
     for (const config::SinkConfig& sink : config.node.sinks) {
       told("node.sinks[" + sink.name + "]", host->table()->sink(sink.plugin, sink.options));
     }
-    if (!config.node.central.empty()) told("node.central", host->transport_for(config.node.central));
+    for (const config::CentralPlace& place : config::central_places(config.node)) {
+      if (!place.url.empty()) told("node.central", host->transport_for(place.url));
+    }
   }
   if (!faults.empty()) return faults.error();
   return done();

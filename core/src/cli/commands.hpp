@@ -12,7 +12,7 @@ void add_submit_command(CLI::App& app, CliContext& context);       // submit
 void add_plugin_commands(CLI::App& app, CliContext& context);      // plugins list|check|sign|rollback|release
 void add_config_commands(CLI::App& app, CliContext& context);      // config check|show
 void add_doctor_command(CLI::App& app, CliContext& context);       // doctor
-void add_accounts_commands(CLI::App& app, CliContext& context);    // users, nodes, keys
+void add_accounts_commands(CLI::App& app, CliContext& context);    // users, nodes, keys, device
 void add_results_commands(CLI::App& app, CliContext& context);     // results list|get
 void add_quarantine_commands(CLI::App& app, CliContext& context);  // quarantine list|show|release
 void add_explain_command(CLI::App& app, CliContext& context);      // explain

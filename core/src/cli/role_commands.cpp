@@ -2,6 +2,7 @@
 #include "cli/commands.hpp"
 
 #include <cstdio>
+#include <memory>
 
 #include "central/accounts.hpp"
 #include "central/run_central.hpp"
@@ -28,7 +29,7 @@ Outcome<Places> places(const CliContext& context) {
   return Places{std::move(state), folder.lexically_normal()};
 }
 
-void run_up(CliContext& context) {
+void run_up(CliContext& context, bool standby) {
   const Outcome<Places> where = places(context);
   if (!where) return fail(context, where.error());
   // Read here first, so that a mistake is told before anything starts.
@@ -40,6 +41,13 @@ void run_up(CliContext& context) {
   setup.central = config.value()->central.enabled;
   setup.node = config.value()->node.enabled;
   setup.node_drain = config.value()->node.drain;
+  setup.standby = standby;
+  if (standby) {
+    const Outcome<void> fits = setup.central
+                                   ? central::check_standby(*config.value())
+                                   : Outcome<void>(Error{Errc::bad_config, "--standby: central is not enabled here"});
+    if (!fits) return fail(context, fits.error());
+  }
   setup.notify = serving::notify_settings_of_environment();
   if (!setup.central && !setup.node) {
     return fail(context,
@@ -82,12 +90,22 @@ void add_role_commands(CLI::App& app, CliContext& context) {
       "SIGTERM, or Ctrl-C, ends everything in order: what runs has node.drain_ms to end. A second one hurries, a third "
       "one kills.\n"
       "Exit codes: 0 ended by a signal or `broker drain`, 1 the work failed, 2 wrong usage or configuration.");
-  up->callback([&context] { run_up(context); });
-  add_command(app, context, "central", "be central only: accounts, placement, tickets (for service managers)",
-              "broker central --config /etc/gearbox", false)
-      ->callback([&context] {
-        run_role(context, [](const auto& state, const auto& folder) { return central::run_central(state, folder); });
-      });
+  auto second = std::make_shared<bool>(false);
+  up->add_flag("--standby", *second, "keep a second central that waits, and takes over when the first has ended");
+  up->callback([&context, second] { run_up(context, *second); });
+  CLI::App* alone =
+      add_command(app, context, "central", "be central only: accounts, placement, tickets (for service managers)",
+                  "broker central --config /etc/gearbox", false);
+  auto standby = std::make_shared<central::StandbySettings>();
+  alone->add_flag("--standby", standby->waits,
+                  "wait while another central serves this state folder, and take over at the same address with the "
+                  "same keys and accounts when that one has ended");
+  alone->add_option("--called", standby->called, "the supervisor's name for this process")->group("");
+  alone->callback([&context, standby] {
+    run_role(context, [standby](const auto& state, const auto& folder) {
+      return central::run_central(state, folder, *standby);
+    });
+  });
   add_command(app, context, "node", "be a node only; needs a supervisor for its workers (for service managers)",
               "broker node --config /etc/gearbox", false)
       ->callback([&context] {

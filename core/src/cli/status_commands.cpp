@@ -8,6 +8,7 @@
 #include "cli/json_facts.hpp"
 #include "cli/no_node.hpp"
 #include "cli/table.hpp"
+#include "config/central_files.hpp"
 #include "gearbox/base/text.hpp"
 #include "serving/control_client.hpp"
 
@@ -31,11 +32,14 @@ void print(const std::string& text) {
 std::string state_of(const Outcome<json::object>& status) {
   if (!status) return status.error().code == Errc::unreachable ? "not running" : "no answer";
   if (truth_in(status.value(), "draining")) return "draining";
+  if (truth_in(status.value(), "standby")) {
+    return truth_in(status.value(), "active_answers") ? "standing by" : "standing by; central is silent";
+  }
   return truth_in(status.value(), "ready") ? "ready" : "not ready";
 }
 
 void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::object>& central,
-                 const Outcome<json::object>& node) {
+                 const Outcome<json::object>& standby, const Outcome<json::object>& node) {
   Table roles({"role", "state", ">pid", ">restarts", ">up", "address", "reason"});
   const auto add = [&](const char* name, const Outcome<json::object>& status) {
     std::string pid = status ? std::to_string(number_in(status.value(), "pid")) : std::string();
@@ -44,7 +48,11 @@ void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::ob
     std::string state = state_of(status);
     if (supervisor) {
       for (const json::value& child : list_in(supervisor.value(), "children")) {
-        if (!child.is_object() || text_in(child.get_object(), "role") != name) continue;
+        if (!child.is_object()) continue;
+        // Of central and its standby either may serve: who answers is known by its pid.
+        const bool is_it = status ? std::to_string(number_in(child.get_object(), "pid")) == pid
+                                  : text_in(child.get_object(), "role") == name;
+        if (!is_it) continue;
         pid = std::to_string(number_in(child.get_object(), "pid"));
         restarts = std::to_string(number_in(child.get_object(), "restarts"));
         up = duration_text(number_in(child.get_object(), "uptime_s"));
@@ -62,6 +70,7 @@ void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::ob
                           : state_of(supervisor),
              supervisor ? std::to_string(number_in(supervisor.value(), "pid")) : std::string()});
   add("central", central);
+  if (standby) add("standby", standby);
   add("node", node);
   print(roles.text(colour_wanted()));
 }
@@ -136,15 +145,19 @@ void run_status(CliContext& context) {
   if (!state) return fail(context, state.error());
   const Outcome<json::object> supervisor = ask_status(state.value().supervisor_socket());
   const Outcome<json::object> central = ask_status(state.value().central_socket());
+  const Outcome<json::object> standby = ask_status(config::standby_socket(state.value()));
   const Outcome<json::object> node = ask_status(state.value().node_socket());
   if (context.json) {
     const auto value = [](const Outcome<json::object>& status) {
       return status ? json::value(status.value()) : json::value(nullptr);
     };
-    const json::object all{{"supervisor", value(supervisor)}, {"central", value(central)}, {"node", value(node)}};
+    const json::object all{{"supervisor", value(supervisor)},
+                           {"central", value(central)},
+                           {"standby", value(standby)},
+                           {"node", value(node)}};
     print_json(all);
-  } else if (supervisor || central || node) {
-    print_roles(supervisor, central, node);
+  } else if (supervisor || central || standby || node) {
+    print_roles(supervisor, central, standby, node);
     if (node) print_node(node.value());
     if (node) print_journal(node.value());
     if (node) print_sinks(node.value());
@@ -152,7 +165,7 @@ void run_status(CliContext& context) {
     std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
                  state.value().root.c_str());
   }
-  if (!supervisor && !central && !node) context.exit_code = kFailed;
+  if (!supervisor && !central && !standby && !node) context.exit_code = kFailed;
 }
 
 void run_shm(CliContext& context) {

@@ -81,8 +81,8 @@ struct NodeConfig {  // [node]
   std::string name = "node-1";
   std::string listen = "tcp://127.0.0.1:7601";
   std::string advertise;     // URL told to devices; empty: the real listening one
-  std::string central = "";  // URL; empty: this host's central
-  std::string central_key;   // its X25519 public key, hex; empty: read from this host's state folder
+  std::string central = "";  // URLs, ", " between; empty: this host's
+  std::string central_key;   // X25519 public key, hex: one, or one for each URL; empty: this host's
   std::string balancer = "least_loaded";
   std::uint32_t spin_us = 20;             // how long a reader polls its ring before it sleeps; 0 allowed
   std::uint32_t explain_requests = 1024;  // remembered for `broker explain`; 0: none

@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 
+#include "config/central_places.hpp"
 #include "config/reading.hpp"
 #include "config/values.hpp"
 #include "gearbox/base/ids.hpp"
@@ -19,6 +20,7 @@ constexpr std::size_t kMaxWorkerTables = 256;
 constexpr std::int64_t kMaxWorkersOfOneTable = 64;
 constexpr std::uint64_t kMaxWorkers = 1024;  // of a node
 constexpr std::size_t kMaxTrustedKeys = 64;
+constexpr std::size_t kMaxCentrals = 8;
 
 void read_central(const toml::Table& table, CentralConfig& central) {
   central.enabled = table.boolean("enabled", central.enabled);
@@ -74,6 +76,40 @@ void read_journal(const toml::Table& table, JournalConfig& journal) {
   journal.keep_hours = read_count(table, "keep_hours", journal.keep_hours, 1, 24 * 366);
 }
 
+std::vector<std::string> text_or_texts(const toml::Table& table, std::string_view key, std::size_t max_bytes) {
+  if (table.has(key) && !table.is_text(key)) {
+    auto texts = table.texts(key, kMaxCentrals, max_bytes);
+    if (texts && texts->empty()) table.fault(key, "is empty: leave the line out for this host's own central");
+    return texts ? std::move(*texts) : std::vector<std::string>();
+  }
+  const std::string text = table.text(key, "", max_bytes);
+  return text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
+}
+
+/// `central` and `central_key`: one of each, or an array of addresses with one key for all or one for each.
+void read_centrals(const toml::Table& table, NodeConfig& node) {
+  const std::vector<std::string> urls = text_or_texts(table, "central", 300);
+  const std::vector<std::string> keys = text_or_texts(table, "central_key", 64);
+  for (const std::string& url : urls) {
+    if (const std::string wrong = url_fault(url, UrlUse::dial); !wrong.empty()) {
+      table.fault("central", "'" + url + "' " + wrong);
+    }
+  }
+  for (const std::string& text : keys) {
+    if (PublicKey key; !from_hex(text, key.bytes)) table.fault("central_key", "expected 64 hexadecimal digits");
+  }
+  if (keys.size() > 1 && keys.size() != urls.size()) {
+    table.fault("central_key", "expected one key for all addresses of `central`, or as many keys as addresses");
+    return;
+  }
+  if (urls.size() > 1 && keys.empty()) {
+    table.fault("central", "several addresses are of other hosts: add central_key");
+    return;
+  }
+  for (const std::string& url : urls) node.central += (node.central.empty() ? "" : kBetweenCentrals) + url;
+  for (const std::string& key : keys) node.central_key += (node.central_key.empty() ? "" : kBetweenCentrals) + key;
+}
+
 void read_node(const toml::Table& table, NodeConfig& node) {
   node.enabled = table.boolean("enabled", node.enabled);
   node.name = table.name("name", node.name);
@@ -85,11 +121,7 @@ void read_node(const toml::Table& table, NodeConfig& node) {
                               "advertise = \"tcp://HOST:" + (port == "0" ? "PORT" : port) +
                               "\" with the name or address by which devices reach this host");
   }
-  node.central = read_url(table, "central", "", UrlUse::dial);
-  node.central_key = table.text("central_key", "", 64);
-  if (PublicKey key; !node.central_key.empty() && !from_hex(node.central_key, key.bytes)) {
-    table.fault("central_key", "expected 64 hexadecimal digits");
-  }
+  read_centrals(table, node);
   node.balancer = table.name("balancer", node.balancer);
   node.spin_us = read_count(table, "spin_us", node.spin_us, 0, 10'000);
   node.explain_requests = read_count(table, "explain_requests", node.explain_requests, 0, 65'536);

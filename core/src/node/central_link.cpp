@@ -13,6 +13,7 @@
 
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/login.hpp"
+#include "node/learned_file.hpp"
 
 namespace gearbox::node {
 
@@ -28,11 +29,13 @@ constexpr milliseconds kAnswerLimit{3000};
 constexpr milliseconds kReportEvery{1000};
 constexpr milliseconds kShortestPause{200};
 constexpr milliseconds kLongestPause{10'000};
+constexpr milliseconds kRememberEvery{600'000};
 
 using MaybeDialled = std::optional<Outcome<CentralLink::Dialled>>;  // co_spawn wants a result that can be empty
 
-asio::awaitable<MaybeDialled> dial_now(std::function<Outcome<CentralLink::Dialled>(milliseconds)> dial) {
-  co_return dial(kConnectLimit);
+asio::awaitable<MaybeDialled> dial_now(std::function<Outcome<CentralLink::Dialled>(milliseconds, bool)> dial,
+                                       bool another) {
+  co_return dial(kConnectLimit, another);
 }
 
 /// Between half and all of `pause`: nodes that lost central together come back spread out.
@@ -43,7 +46,16 @@ milliseconds jittered(milliseconds pause) {
 
 }  // namespace
 
-CentralLink::CentralLink(Setup setup) : setup_(std::move(setup)), pause_(*setup_.io) {}
+CentralLink::CentralLink(Setup setup) : setup_(std::move(setup)), pause_(*setup_.io) {
+  if (setup_.remember.empty()) return;
+  const Outcome<wire::ReportOk> last = load_learned(setup_.remember);
+  if (last) {
+    take(last.value());
+    spdlog::info("central: tickets are taken by what the last process of this node heard, until central answers");
+  } else if (last.error().code != Errc::not_found) {
+    spdlog::warn("central: {}", escaped(describe(last.error())));
+  }
+}
 
 void CentralLink::hurry() {
   hurried_ = true;
@@ -81,8 +93,9 @@ asio::awaitable<void> CentralLink::run(std::shared_ptr<CentralLink> self) {
 }
 
 asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> self) {
+  const bool another = std::exchange(self->useless_, true);
   MaybeDialled maybe =
-      co_await asio::co_spawn(self->dialler_.get_executor(), dial_now(self->setup_.dial), asio::use_awaitable);
+      co_await asio::co_spawn(self->dialler_.get_executor(), dial_now(self->setup_.dial, another), asio::use_awaitable);
   if (!*maybe) co_return maybe->error();
   Dialled dialled = std::move(*maybe).value();
   Outcome<std::shared_ptr<FrameStream>> adopted =
@@ -129,6 +142,7 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
       self->learn(learned.value());
       if (!self->connected_) spdlog::info("central: connected url={}", dialled.url);
       self->connected_ = true;
+      self->useless_ = false;
       self->last_error_.clear();
     }
     if (self->hurried_) continue;
@@ -141,6 +155,24 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
 }
 
 void CentralLink::learn(const wire::ReportOk& answer) {
+  take(answer);
+  if (!setup_.remember.empty()) remember(answer);
+  setup_.learned();
+}
+
+void CentralLink::remember(const wire::ReportOk& answer) {
+  const Instant now = Clock::now();
+  const bool same = answer.ticket_keys == remembered_.ticket_keys && answer.revoked == remembered_.revoked;
+  // Now and then also for the time: central's clock may have been put right.
+  if (same && now < after(remembered_at_, kRememberEvery)) return;
+  remembered_ = answer;
+  remembered_at_ = now;
+  if (Outcome<void> saved = save_learned(setup_.remember, answer); !saved) {
+    spdlog::warn("central: what was learned is not kept for the next process: {}", escaped(describe(saved.error())));
+  }
+}
+
+void CentralLink::take(const wire::ReportOk& answer) {
   central_unix_ms_ = answer.central_unix_ms;
   learned_ = Clock::now();
   ticket_keys_.clear();
@@ -155,7 +187,6 @@ void CentralLink::learn(const wire::ReportOk& answer) {
   for (const std::string& hex : answer.revoked) {
     if (Outcome<PublicKey> key = public_key_from(hex)) revoked_.insert(key.value());
   }
-  setup_.learned();
 }
 
 std::int64_t CentralLink::central_now_ms() const {

@@ -8,6 +8,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,10 +34,12 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   struct Setup {
     boost::asio::io_context* io = nullptr;
     link::SigningKeys keys;  // who this node is
-    /// Finds central anew and connects; blocks up to `within`, so it is called on a thread of its own.
-    std::function<Outcome<Dialled>(milliseconds within)> dial;
+    /// Finds central anew and connects; blocks up to `within` for each address, so it is called on a thread of its own.
+    /// `another`: the one that it found last was of no use, so others come first this time.
+    std::function<Outcome<Dialled>(milliseconds within, bool another)> dial;
     std::function<wire::NodeReport()> report;
-    std::function<void()> learned;  // time, keys or revocations have come
+    std::function<void()> learned;   // time, keys or revocations have come
+    std::filesystem::path remember;  // what was learned is kept here for the node's next process; empty: it is not
   };
   explicit CentralLink(Setup setup);
 
@@ -58,6 +61,8 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
  private:
   static boost::asio::awaitable<Outcome<void>> visit(std::shared_ptr<CentralLink> self);
   void learn(const wire::ReportOk& answer);
+  void take(const wire::ReportOk& answer);
+  void remember(const wire::ReportOk& answer);
   std::int64_t central_now_ms() const;
 
   Setup setup_;
@@ -67,11 +72,14 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   bool stopped_ = false;
   bool connected_ = false;
   bool hurried_ = false;
+  bool useless_ = false;  // the last connection gave no answer to a report
   std::string last_error_;
   std::map<std::string, PublicKey> ticket_keys_;
   std::set<PublicKey> revoked_;
   std::int64_t central_unix_ms_ = 0;
   Instant learned_{};
+  wire::ReportOk remembered_;  // as it was written last, at remembered_at_
+  Instant remembered_at_{};
 };
 
 }  // namespace gearbox::node

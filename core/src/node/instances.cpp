@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "config/central_places.hpp"
+
 namespace gearbox::node {
 
 namespace {
@@ -46,7 +48,9 @@ plugin_host::Needs needs_of(const config::Config& config) {
   for (const config::SinkConfig& sink : config.node.sinks) {
     needs.push_back({"sink", sink.plugin, "node.sinks[" + sink.name + "].plugin"});
   }
-  if (!config.node.central.empty()) needs.push_back({"transport", config.node.central, "node.central"});
+  for (const config::CentralPlace& place : config::central_places(config.node)) {
+    if (!place.url.empty()) needs.push_back({"transport", place.url, "node.central"});
+  }
   return needs;
 }
 

@@ -7,7 +7,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/json/parse.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -18,7 +17,6 @@
 #include "gearbox/base/text.hpp"
 #include "node/quarantine_facts.hpp"
 #include "serving/control.hpp"
-#include "serving/control_client.hpp"
 
 namespace gearbox::node {
 
@@ -38,8 +36,7 @@ Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_p
       io_(std::move(io)),
       explained_(config_->node.explain_requests),
       drain_limit_(*io_),
-      central_url_(config_->node.central),
-      central_key_(config_->node.central_key) {}
+      dial_central_(state_.central_socket(), config_->node) {}
 
 Node::~Node() {
   follower_.reset();
@@ -109,7 +106,8 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   CentralLink::Setup central;
   central.io = io_.get();
   central.keys = signing_keys_;
-  central.dial = [this](milliseconds within) { return dial_central(within); };
+  central.dial = [this](milliseconds within, bool another) { return dial_central_.dial(*plugins_, within, another); };
+  central.remember = state_.root / "learned";
   central.report = [this] { return report_of(facts()); };
   central.learned = [this] { close_revoked(); };
   central_ = std::make_shared<CentralLink>(std::move(central));
@@ -275,32 +273,6 @@ void Node::close_revoked() {
   for (DeviceSession* session : sessions_) {
     if (!session->identity().local && central_->is_revoked(session->identity().ticket.device)) session->close();
   }
-}
-
-Outcome<CentralLink::Dialled> Node::dial_central(milliseconds within) const {
-  CentralLink::Dialled dialled;
-  // On a thread of its own: of the configuration it looks only at what never changes while the node lives.
-  dialled.url = central_url_;
-  std::string key = central_key_;
-  if (dialled.url.empty() || key.empty()) {
-    // This host's own central tells where it really listens (port 0 is allowed) and its key.
-    BOOST_OUTCOME_TRY(const auto text,
-                      serving::ask_control_now(state_.central_socket(), R"({"command": "status"})", within));
-    boost::system::error_code unreadable;
-    const boost::json::value parsed = boost::json::parse(text, unreadable);
-    const boost::json::object* status = parsed.if_object();
-    const auto* url = status == nullptr ? nullptr : status->if_contains("listen");
-    const auto* known_key = status == nullptr ? nullptr : status->if_contains("channel_key");
-    if (unreadable || url == nullptr || !url->is_string() || known_key == nullptr || !known_key->is_string()) {
-      return Error{Errc::bad_frame, "central's status names no address and key"};
-    }
-    if (dialled.url.empty()) dialled.url = std::string(url->get_string());
-    if (key.empty()) key = std::string(known_key->get_string());
-  }
-  BOOST_OUTCOME_TRY(from_hex(key, dialled.key));
-  BOOST_OUTCOME_TRY(const auto transport, plugins_->transport_for(dialled.url));
-  BOOST_OUTCOME_TRY(dialled.connection, transport->connect(dialled.url, after(Clock::now(), within)));
-  return dialled;
 }
 
 Outcome<boost::json::object> Node::control(std::string_view command, const boost::json::object& request) {

@@ -14,6 +14,7 @@
 #include "explain/book.hpp"
 #include "journal/journal.hpp"
 #include "live/follower.hpp"
+#include "node/central_dialler.hpp"
 #include "node/central_link.hpp"
 #include "node/facts.hpp"
 #include "node/gpu_watch.hpp"
@@ -66,7 +67,6 @@ class Node {
   Outcome<void> listen();
   void welcome(plugin::Connection connection, session::DeviceSession::Door door);
   static boost::asio::awaitable<void> attend(Node* node, std::shared_ptr<session::DeviceSession> session);
-  Outcome<CentralLink::Dialled> dial_central(milliseconds within) const;
   Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request);
   FactSources facts() const;
   boost::json::object config_facts(const boost::json::object& request) const;
@@ -99,7 +99,7 @@ class Node {
   std::unordered_set<session::DeviceSession*> sessions_;
   boost::asio::steady_timer drain_limit_;
   std::string url_;
-  std::string central_url_, central_key_;  // as at the start: read by the thread that dials
+  CentralDialler dial_central_;            // of the thread that dials
   std::vector<std::string> ready_models_;  // as last told to central
   bool stopping_ = false;
   bool ending_ = false;

@@ -45,6 +45,11 @@ struct UnfinishedOrder {
   std::uint64_t failed = 0, kept = 0;  // requests
 };
 
+/// Central, or the second one that stands by; which of them serves depends on who ended last.
+inline bool is_central(std::string_view role) {
+  return role == "central" || role == "standby";
+}
+
 inline bool is_worker(std::string_view role) {
   return role.starts_with("worker-");
 }

@@ -11,8 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "config/central_files.hpp"
 #include "serving/control_client.hpp"
 #include "serving/local_socket.hpp"
+#include "supervisor/orders.hpp"
 #include "supervisor/readiness.hpp"
 
 namespace gearbox::supervisor {
@@ -37,6 +39,7 @@ Roles::Roles(asio::io_context& io, const SupervisorSetup& setup, std::string exe
       charges_(setup.state),
       tick_(io) {
   add("central", setup_.state.central_socket(), setup_.central);
+  add("standby", config::standby_socket(setup_.state), setup_.standby);
   add("node", setup_.state.node_socket(), setup_.node);
 }
 
@@ -94,11 +97,12 @@ void Roles::begin() {
 void Roles::begin(Role& role) {
   if (!role.wanted) return;
   const int adopted = children_.pid_of(role.name);
-  // Whoever serves the role's socket must be the process of the record; another one was started by other hands.
+  // Whoever serves the role's socket must be the process of a record; another one was started by other hands. Not only
+  // of its own: of central and its standby either may serve.
   if (const Outcome<int> socket = serving::connect_local(role.socket)) {
     const Outcome<serving::PeerIdentity> peer = serving::peer_of(socket.value());
     ::close(socket.value());
-    if (peer && peer.value().pid != adopted && !ends_soon(peer.value().pid)) {
+    if (peer && !children_.knows(peer.value().pid) && !ends_soon(peer.value().pid)) {
       role.wanted = false;
       give_up_(role.socket.string() + " is served by process " + std::to_string(peer.value().pid) +
                ", which no record of a supervisor names: stop it first");
@@ -111,8 +115,12 @@ void Roles::begin(Role& role) {
 
 void Roles::start(Role& role) {
   charges_.role_starts(role.name);
-  std::vector<std::string> argv = {
-      executable_, role.name, "--config", setup_.config_folder.string(), "--state", setup_.state.root.string()};
+  std::vector<std::string> argv = {executable_, role.name};
+  if (setup_.standby && is_central(role.name)) argv = {executable_, "central", "--standby", "--called", role.name};
+  for (const std::string& word :
+       {std::string("--config"), setup_.config_folder.string(), std::string("--state"), setup_.state.root.string()}) {
+    argv.push_back(word);
+  }
   const Outcome<int> pid = children_.start(role.name, std::move(argv), {});
   if (pid) return;
   if (pid.error().code == Errc::no_space) {

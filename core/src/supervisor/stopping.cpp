@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "serving/control_client.hpp"
+#include "supervisor/orders.hpp"
 
 namespace gearbox::supervisor {
 
@@ -122,7 +123,7 @@ void Stopping::show() {
 
 milliseconds Stopping::grace_of(std::string_view role) const {
   if (role == "node") return left() + kAfterDrain;
-  return role == "central" ? setup_.central_grace : setup_.worker_grace;
+  return is_central(role) ? setup_.central_grace : setup_.worker_grace;
 }
 
 void Stopping::go_on() {
@@ -140,7 +141,7 @@ void Stopping::go_on() {
   const bool node_runs = std::any_of(children.begin(), children.end(), [](const auto& c) { return c.role == "node"; });
   if (node_runs && telling_ > 0) return;
   if (any([](const ChildView& child) { return child.role == "node"; })) return;
-  if (any([](const ChildView& child) { return child.role != "central"; })) return;
+  if (any([](const ChildView& child) { return !is_central(child.role); })) return;
   if (any([](const ChildView&) { return true; })) return;
   done_said_ = true;
   look_.cancel();

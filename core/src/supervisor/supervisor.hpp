@@ -15,6 +15,7 @@ struct SupervisorSetup {
   config::StateDir state;
   std::filesystem::path config_folder;
   bool central = true;             // start central here
+  bool standby = false;            // and a second one that waits for its end
   bool node = true;                // start the node here
   milliseconds node_drain{10000};  // how long the node drains, as long as it does not say so itself
   milliseconds worker_grace{5000};

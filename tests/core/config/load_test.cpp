@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "config/central_places.hpp"
 #include "config_folder.hpp"
 
 namespace gearbox::config {
@@ -139,6 +140,32 @@ TEST_F(ConfigFolder, AWildcardIsGoodWithAnAddressToDial) {
   }
 }
 
+TEST_F(ConfigFolder, ANodeMayKnowSeveralCentrals) {
+  const std::string first(64, '1');
+  const std::string second(64, '2');
+  const std::string urls = "[node]\ncentral = [\"tcp://a:1\", \"tcp://[::1]:2\"]\n";
+  write("gearbox.toml", std::string(kMain) + urls + "central_key = \"" + first + "\"\n");
+  auto loaded = load(folder());
+  ASSERT_TRUE(loaded) << loaded.error().detail;
+  auto places = central_places(loaded.value()->node);
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[0].url, "tcp://a:1");
+  EXPECT_EQ(places[1].url, "tcp://[::1]:2");
+  EXPECT_EQ(places[1].key, first) << "one key is that of all";
+  write("gearbox.toml", std::string(kMain) + urls + "central_key = [\"" + first + "\", \"" + second + "\"]\n");
+  loaded = load(folder());
+  ASSERT_TRUE(loaded) << loaded.error().detail;
+  places = central_places(loaded.value()->node);
+  EXPECT_EQ(places[0].key, first);
+  EXPECT_EQ(places[1].key, second);
+  write("gearbox.toml", std::string(kMain));
+  loaded = load(folder());
+  ASSERT_TRUE(loaded);
+  places = central_places(loaded.value()->node);
+  ASSERT_EQ(places.size(), 1U);
+  EXPECT_EQ(places[0].url + places[0].key, "") << "this host's own";
+}
+
 struct BadMain {
   const char* name;
   const char* lines;   // appended to a main file that loads
@@ -200,6 +227,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "'cuda,cuda:0' is no list of devices (\"cpu\"; \"cuda\", a GPU that the node chooses;"},
         BadMain{"UploadOverArena", "[node.limits]\nmax_upload_mb = 300\n",
                 "max_upload_mb (300) may be half of input_arena_mb (256) at most"},
+        BadMain{"CentralsWithoutKey", "[node]\ncentral = [\"tcp://a:1\", \"tcp://b:1\"]\n", "add central_key"},
+        BadMain{"CentralsWithOtherKeys",
+                "[node]\ncentral = \"tcp://a:1\"\ncentral_key = "
+                "[\"1111111111111111111111111111111111111111111111111111111111111111\", "
+                "\"1111111111111111111111111111111111111111111111111111111111111111\"]\n",
+                "as many keys as addresses"},
+        BadMain{"NoCentral", "[node]\ncentral = []\n", "node.central: is empty"},
+        BadMain{"BadCentral", "[node]\ncentral = [\"tcp://a:1\", \"b\"]\ncentral_key = \"11\"\n",
+                "node.central: 'b' is no URL"},
         BadMain{"ShortKey", "[node]\ncentral_key = \"00ff\"\n", "expected 64 hexadecimal digits"},
         BadMain{"EnvWithoutPython", "[env.other]\n", "env.other: 'python' is missing"},
         BadMain{"PluginKey", "[plugins]\nfoldr = \"x\"\n", "plugins.foldr: unknown key; did you mean 'folder'?"},

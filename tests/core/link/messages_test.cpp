@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/link/code_of.hpp"
+#include "gearbox/wire/command.hpp"
 #include "gearbox/wire/frame.hpp"
 
 namespace gearbox::wire {
@@ -94,6 +95,23 @@ TEST(Messages, EachComesBackAsItWas) {
   ticket.own_steps = true;
   EXPECT_TRUE(parse<Ticket>(to_json(ticket)).value().own_steps);
   EXPECT_EQ(to_json(parse<Ticket>(to_json(ticket)).value()), to_json(ticket));
+}
+
+TEST(Messages, ACommandAndItsAnswerComeBackAsTheyWere) {
+  Command command;
+  command.number = 1'800'000'000'000;
+  command.words = {"set-rate", "two words \\ \"", ""};
+  EXPECT_EQ(parse<Command>(to_json(command)).value().number, command.number);
+  EXPECT_EQ(parse<Command>(to_json(command)).value().words, command.words);
+  const CommandAnswer answer{.number = 7, .ok = true, .text = "rate 5"};
+  EXPECT_EQ(to_json(parse<CommandAnswer>(to_json(answer)).value()), to_json(answer));
+  EXPECT_FALSE(parse<Command>(R"({"number":0,"words":["x"]})"));
+  EXPECT_FALSE(parse<Command>(R"({"number":1,"words":[]})"));
+  command.words = {std::string(kMaxCommandBytes + 1, 'x')};
+  EXPECT_FALSE(parse<Command>(to_json(command)));
+  command.words = std::vector<std::string>(kMaxCommandWords + 1, "x");
+  EXPECT_FALSE(parse<Command>(to_json(command)));
+  EXPECT_FALSE(parse<CommandAnswer>(to_json(CommandAnswer{1, true, std::string(kMaxCommandAnswerBytes + 1, 'x')})));
 }
 
 TEST(Messages, AnUnknownMemberIsSkippedAndAMissingOneTakesItsDefault) {

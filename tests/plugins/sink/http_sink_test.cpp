@@ -123,7 +123,9 @@ TEST(HttpSink, TellsWhatComesAgainFromWhatNeverWill) {
     const Receiver receiver({answer(status)});
     const plugin::Verdict verdict = deliver(receiver.url());
     EXPECT_EQ(verdict.fate, fate) << status << ": " << verdict.reason;
-    if (fate != Fate::done) EXPECT_EQ(verdict.reason, "HTTP " + status.substr(0, 3));
+    if (fate != Fate::done) {
+      EXPECT_EQ(verdict.reason, "HTTP " + status.substr(0, 3));
+    }
   }
 }
 

@@ -40,7 +40,9 @@ class PostgresSinkTest : public ::testing::Test {
     started_ = run("start", folder_->path());
   }
   static void TearDownTestSuite() {
-    if (started_.code == 0) EXPECT_EQ(run("stop", folder_->path()).code, 0);
+    if (started_.code == 0) {
+      EXPECT_EQ(run("stop", folder_->path()).code, 0);
+    }
     folder_.reset();
   }
   void SetUp() override {

@@ -17,6 +17,7 @@ struct StopPoint {
 
 inline constexpr std::array kStopPoints = {
     StopPoint{"central.located", "central"},              // placement decided, answer not yet sent
+    StopPoint{"central.command.answered", "central"},     // a device's answer durable, nothing further sent
     StopPoint{"node.upload.announced", "node"},           // slab reserved, offset not yet told
     StopPoint{"node.upload.verified", "node"},            // all bytes there and whole, not yet acknowledged
     StopPoint{"node.request.written", "node"},            // durable, not yet acknowledged
@@ -31,6 +32,7 @@ inline constexpr std::array kStopPoints = {
     StopPoint{"supervisor.child.forked", "supervisor"},   // not recorded, its program does not run yet
     StopPoint{"supervisor.child.started", "supervisor"},  // recorded, nobody has been told its pid
     StopPoint{"client.located", "client"},                // ticket in hand, node not yet dialled
+    StopPoint{"client.command.done", "client"},           // carried out and durable, central not yet told
     StopPoint{"client.uploaded", "client"},               // all bytes sent, no answer yet
 };
 
