@@ -140,6 +140,9 @@ void Spool::put_aside(const std::string& stem) {
 
 /// Those that must go so that `bytes` more fit.
 Outcome<std::vector<std::shared_ptr<const Spooled>>> Spool::make_room(std::uint64_t bytes) const {
+  if (bytes > limits_.max_bytes)
+    return Error{Errc::too_large,
+                 std::to_string(bytes) + " bytes; the spool is bound to " + std::to_string(limits_.max_bytes)};
   std::uint64_t sum = bytes;
   std::size_t count = 1;
   for (const auto& [stem, item] : items_) {

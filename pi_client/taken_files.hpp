@@ -2,6 +2,7 @@
 // spool.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -11,13 +12,24 @@
 
 namespace gearbox::client {
 
+enum class FileNow { same, other, missing };
+
+/// How much is kept.
+struct TakenBounds {
+  std::size_t missing = 100'000;  // lines of files that cannot be seen now; the newest
+  std::size_t rewrite = 20'000;   // lines; shorter files are not worth writing anew
+};
+
 /// Blocking; one thread.
 class TakenFiles {
  public:
-  /// Reads `file`; lines that are cut or damaged are skipped. Then writes it anew with those for which `still_there`
-  /// holds, so that it does not grow for ever. Errors: io_error, no_space.
-  static Outcome<TakenFiles> open(std::filesystem::path file,
-                                  const std::function<bool(const SourceFile&)>& still_there);
+  /// What became of a file that was taken.
+  using Look = std::function<FileNow(const SourceFile&)>;
+
+  /// Reads `file`, of any size; lines that are cut or damaged are skipped. Then writes it anew without the files that
+  /// are others by now: here, and whenever it is twice as long as what it needs. Those that cannot be seen stay, up to
+  /// a bound: the folder may not be mounted. Errors: io_error, no_space.
+  static Outcome<TakenFiles> open(std::filesystem::path file, Look look, TakenBounds bounds = {});
 
   /// The same path with the same size and time.
   bool has(const SourceFile& source) const;
@@ -25,9 +37,22 @@ class TakenFiles {
   Outcome<void> add(const SourceFile& source);
 
  private:
-  explicit TakenFiles(std::filesystem::path file) : file_(std::move(file)) {}
+  struct Taken {
+    SourceFile source;
+    std::uint64_t line = 0;  // grows: the newest have the highest
+  };
+  TakenFiles(std::filesystem::path file, Look look, TakenBounds bounds)
+      : file_(std::move(file)), look_(std::move(look)), bounds_(bounds) {}
+  Outcome<void> read();
+  Outcome<void> write_anew();
+
   std::filesystem::path file_;
-  std::map<std::string, SourceFile> taken_;  // by path
+  Look look_;
+  TakenBounds bounds_;
+  std::map<std::string, Taken> taken_;  // by path
+  std::uint64_t next_line_ = 0;
+  std::size_t lines_ = 0;  // in the file
+  std::size_t lived_ = 0;  // of them, when it was written anew the last time
 };
 
 }  // namespace gearbox::client

@@ -1,10 +1,6 @@
 #include "watch_folder.hpp"
 
-#include <fcntl.h>
-#include <linux/fs.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +8,7 @@
 #include <cstring>
 
 #include "gearbox/base/text.hpp"
+#include "pause.hpp"
 
 namespace gearbox::client {
 
@@ -19,43 +16,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Names under which other programs write what is not finished, and names that hide.
-bool is_passed_over(const std::string& name) {
-  if (name.empty() || name[0] == '.' || name.back() == '~') return true;
-  const std::string end = fs::path(name).extension().string();
-  return end == ".part" || end == ".tmp" || end == ".new" || end == ".crdownload" || end == ".filepart";
+FileNow state_of(const SourceFile& known) {
+  if (known.path.find('\\') != std::string::npos) return FileNow::missing;  // escaped: no path now
+  const std::optional<Stand> now = stand_of(fs::path(known.path));
+  if (!now) return FileNow::missing;
+  return now->source == known ? FileNow::same : FileNow::other;
 }
 
-std::optional<SourceFile> source_of(const fs::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  const std::int64_t time = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-  return SourceFile{escaped(path.string(), 8192), static_cast<std::uint64_t>(status.st_size), time};
-}
-
-/// Asks for a read lease, which nobody gets beside a writer, and gives it back at once. False also when nobody can say:
-/// a file of another user, a file system without leases.
-bool has_writer(const fs::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return false;
-  if (::fcntl(file.get(), F_SETLEASE, F_RDLCK) == 0) {
-    ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
-    return false;
-  }
-  return errno == EAGAIN;
-}
-
-/// Renames to a name in `folder` that is free. False: errno says why not.
-bool move_into(const fs::path& from, const fs::path& folder) {
-  for (int number = 0; number < 10'000; ++number) {
-    const fs::path name = from.filename();
-    const std::string more = number == 0 ? std::string() : "-" + std::to_string(number);
-    const fs::path to = folder / (name.stem().string() + more + name.extension().string());
-    if (::syscall(SYS_renameat2, AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
-    if (errno == EINVAL && !fs::exists(to)) return ::rename(from.c_str(), to.c_str()) == 0;  // not by every file system
-    if (errno != EEXIST && errno != EINVAL) return false;
-  }
-  return false;
+/// What no later try can mend: the picture itself is wrong.
+bool is_of_the_picture(Errc code) {
+  return code == Errc::bad_picture || code == Errc::too_large || code == Errc::bad_input || code == Errc::bad_name ||
+         code == Errc::corrupt_data;
 }
 
 }  // namespace
@@ -71,14 +42,7 @@ Outcome<std::unique_ptr<Capture>> WatchFolder::create(WatchOptions options, Spoo
     if (fs::equivalent(options.move_to, options.folder, failed))
       return Error{Errc::bad_input, "--after move: the watched folder itself"};
   }
-  // While the folder is away (not mounted yet) nothing is known of its files, and nothing may be forgotten.
-  const bool folder_there = fs::is_directory(options.folder, failed);
-  const auto still_there = [&](const SourceFile& known) {
-    if (!folder_there || known.path.find('\\') != std::string::npos) return true;  // the latter: escaped, no path now
-    const std::optional<SourceFile> now = source_of(fs::path(known.path));
-    return now && *now == known;
-  };
-  BOOST_OUTCOME_TRY(TakenFiles taken, TakenFiles::open(spool->folder() / "taken.jsonl", still_there));
+  BOOST_OUTCOME_TRY(TakenFiles taken, TakenFiles::open(spool->folder() / "taken.jsonl", state_of));
   return std::unique_ptr<Capture>(new WatchFolder(std::move(options), spool, std::move(ends), pace, std::move(taken)));
 }
 
@@ -90,13 +54,26 @@ void WatchFolder::begin() {
   for (const std::shared_ptr<const Spooled>& each : items.value()) {
     if (each->item.source) spooled[each->item.source->path] = *each->item.source;
   }
-  if (spooled.empty()) return;
+  std::vector<std::string> names;
   std::error_code failed;
-  for (fs::directory_iterator entry(options_.folder, failed), end; !failed && entry != end; entry.increment(failed)) {
-    const std::optional<SourceFile> now = source_of(entry->path());
-    if (!now || taken_.has(*now)) continue;
-    const auto found = spooled.find(now->path);
-    if (found != spooled.end() && found->second == *now) settle_original(entry->path().filename().string(), *now);
+  for (fs::directory_iterator entry(options_.folder, failed), end; !failed && entry != end; entry.increment(failed))
+    names.push_back(entry->path().filename().string());
+  for (const std::string& name : names) {
+    const fs::path path = fs::path(options_.folder) / name;
+    std::optional<Stand> now = stand_of(path);
+    const std::string before = name_before_hiding(name);
+    if (!now || (before.empty() && (is_passed_over(name) || taken_.has(now->source)))) continue;
+    if (!before.empty()) now->source.path = escaped((fs::path(options_.folder) / before).string(), 8192);
+    const auto found = spooled.find(now->source.path);
+    const bool taken = found != spooled.end() && found->second == now->source;
+    if (before.empty()) {
+      if (taken) settle_original(name, *now);
+    } else if (taken && options_.after != After::keep) {
+      settled(before, now->source, put_away_hidden(path, *now, options_));
+    } else {
+      if (taken) settled(before, now->source, Gone::failed);
+      unhide(path);  // if its name is taken, the looks see to it
+    }
   }
 }
 
@@ -128,11 +105,10 @@ bool WatchFolder::take_events() {
       std::memcpy(&event, buffer + at, sizeof event);
       if (event.len > 0 && (event.mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0) {
         const std::string name(buffer + at + sizeof event);
-        const std::optional<SourceFile> now = source_of(fs::path(options_.folder) / name);
+        const std::optional<Stand> now = stand_of(fs::path(options_.folder) / name);
         if (now && !is_passed_over(name)) {
-          Seen& seen = seen_[name];
-          if (!(seen.as == *now)) seen = Seen{*now, Clock::now()};
-          seen.closed = true;
+          see(name, now->source);
+          seen_[name].closed = true;
           any = true;
         }
       }
@@ -141,19 +117,34 @@ bool WatchFolder::take_events() {
   }
 }
 
+/// A file that changed begins anew, but for what people were told of it.
+void WatchFolder::see(const std::string& name, const SourceFile& source) {
+  const Instant now = Clock::now();
+  const auto [known, is_new] = seen_.try_emplace(name);
+  Seen& seen = known->second;
+  if (!is_new && seen.as == source) return;
+  Seen fresh;
+  fresh.as = source;
+  fresh.since = now;
+  fresh.met = is_new ? now : seen.met;
+  fresh.told_late = seen.told_late;
+  seen = fresh;
+}
+
 void WatchFolder::look() {
   std::error_code failed;
   std::vector<std::pair<std::int64_t, std::string>> found;
-  const Instant now = Clock::now();
+  std::vector<fs::path> hidden;
   for (fs::directory_iterator entry(options_.folder, failed), end; !failed && entry != end; entry.increment(failed)) {
     const std::string name = entry->path().filename().string();
+    if (!name_before_hiding(name).empty()) hidden.push_back(entry->path());
     if (is_passed_over(name)) continue;
-    const std::optional<SourceFile> source = source_of(entry->path());
-    if (!source || taken_.has(*source)) continue;
-    found.emplace_back(source->mtime_ns, name);
-    Seen& seen = seen_[name];
-    if (!(seen.as == *source)) seen = Seen{*source, now};
+    const std::optional<Stand> stand = stand_of(entry->path());
+    if (!stand || taken_.has(stand->source)) continue;
+    found.emplace_back(stand->source.mtime_ns, name);
+    see(name, stand->source);
   }
+  for (const fs::path& each : hidden) unhide(each);  // as soon as its name is free; then it is seen like any other
   tell_once(told_folder_, failed ? options_.folder + " cannot be read: " + failed.message() : std::string());
   if (failed) return;
   std::sort(found.begin(), found.end());  // the oldest first, as far as the clock was right
@@ -163,8 +154,13 @@ void WatchFolder::look() {
   for (const auto& [time, name] : found) {
     if (ends_.stop->stopped()) return;
     Seen& seen = seen_[name];
-    const bool still = elapsed(seen.since, Clock::now()) >= pace_.look_every;
-    if (seen.left || !(seen.closed || still)) continue;
+    const Instant now = Clock::now();
+    if (now < spool_again_) return;
+    if (seen.left || now < seen.again) continue;
+    if (!seen.closed && elapsed(seen.since, now) < pace_.look_every) {
+      tell_late(name, seen, "it changes all the time");
+      continue;
+    }
     const Taking taking = take(name, seen);
     if (taking == Taking::full) return;
     if (taking == Taking::taken) seen_.erase(name);
@@ -173,21 +169,29 @@ void WatchFolder::look() {
 
 WatchFolder::Taking WatchFolder::take(const std::string& name, Seen& seen) {
   const fs::path path = fs::path(options_.folder) / name;
-  if (has_writer(path)) return Taking::later;
+  if (ReadLease(path).writers() == Writers::some) {
+    tell_late(name, seen, "a process has it open for writing");
+    return Taking::later;
+  }
+  const std::optional<Stand> before = stand_of(path);
   Outcome<Bytes> bytes = read_whole(path, kMaxFileBytes);
   // What changed meanwhile is looked at anew.
-  const std::optional<SourceFile> now = source_of(path);
-  if (!now || !(*now == seen.as)) return Taking::later;
+  const std::optional<Stand> now = stand_of(path);
+  if (!before || !now || !(*now == *before) || !(now->source == seen.as)) return Taking::later;
+  if (!bytes && !is_of_the_picture(bytes.error().code)) return put_off(name, seen, bytes.error());
   Outcome<SpoolFill::Filled> filled(Error{Errc::internal, {}});
   if (bytes) {
-    const SourceFile source = *now;
-    filled = ends_.fill->add(path.string(), std::move(bytes).value(), source,
-                             [this, &name, &source] { settle_original(name, source); });
+    const Stand read = *now;
+    filled = ends_.fill->add(path.string(), std::move(bytes).value(), read.source,
+                             [this, &name, &read] { settle_original(name, read); });
   } else {
     filled = bytes.error();
   }
   if (filled) {
-    tell_once(told_full_, filled.value().dropped.empty() ? std::string() : "the spool is full: the oldest are dropped");
+    tell_once(told_full_, filled.value().dropped.empty() ? std::string()
+                                                         : "pictures in the spool give way to newer ones (--policy)");
+    told_spool_ = false;
+    spool_faults_ = 0;
     ends_.spooled();
     return Taking::taken;
   }
@@ -195,6 +199,13 @@ WatchFolder::Taking WatchFolder::take(const std::string& name, Seen& seen) {
     tell_once(told_full_, filled.error().detail + "; pictures stay in " + options_.folder);
     return Taking::full;
   }
+  if (filled.error().code == Errc::io_error) {  // the spool's: the same for all
+    if (!told_spool_) ends_.remark("pictures stay where they are: " + escaped(describe(filled.error()), 1024));
+    told_spool_ = true;
+    spool_again_ = after(Clock::now(), pause_before_retry(spool_faults_++, pace_.look_every, pace_.longest_pause, {}));
+    return Taking::full;
+  }
+  if (!is_of_the_picture(filled.error().code)) return put_off(name, seen, filled.error());
   seen.closed = false;  // by its marks it is not whole: perhaps closed in between, and it goes on
   if (elapsed(seen.since, Clock::now()) < pace_.give_up) return Taking::later;
   seen.left = true;
@@ -202,24 +213,44 @@ WatchFolder::Taking WatchFolder::take(const std::string& name, Seen& seen) {
   return Taking::later;
 }
 
-void WatchFolder::settle_original(const std::string& name, const SourceFile& source) {
+/// Tried again for ever: a disk or a right may come back.
+WatchFolder::Taking WatchFolder::put_off(const std::string& name, Seen& seen, const Error& error) {
+  if (!seen.told_fault)
+    ends_.remark(escaped(name, 512) + " waits, and is tried again: " + escaped(describe(error), 512));
+  seen.told_fault = true;
+  seen.again = after(Clock::now(), pause_before_retry(seen.faults++, pace_.look_every, pace_.longest_pause, {}));
+  return Taking::later;
+}
+
+void WatchFolder::tell_late(const std::string& name, Seen& seen, const char* why) {
+  if (seen.told_late || elapsed(seen.met, Clock::now()) < pace_.give_up) return;
+  seen.told_late = true;
+  ends_.remark(escaped(name, 512) + " is not taken yet: " + why);
+}
+
+void WatchFolder::settle_original(const std::string& name, const Stand& read) {
   const fs::path path = fs::path(options_.folder) / name;
-  bool gone = false;
-  if (options_.after == After::remove) gone = ::unlink(path.c_str()) == 0;
-  if (options_.after == After::move) gone = move_into(path, options_.move_to);
+  settled(name, read.source, options_.after == After::keep ? Gone::failed : put_away(path, read, options_));
+}
+
+/// Makes durable what became of an original, or remembers that it is still there.
+void WatchFolder::settled(const std::string& name, const SourceFile& source, Gone gone) {
   const int why = errno;
-  Outcome<void> settled = done();
-  if (gone) {
-    settled = sync_folder(options_.folder);
-    if (settled && options_.after == After::move) settled = sync_folder(options_.move_to);
-  } else {
+  Outcome<void> kept = done();
+  if (gone == Gone::failed) {
     if (options_.after != After::keep) {
       ends_.remark(escaped(name, 512) + " was taken, and cannot be " +
                    (options_.after == After::move ? "moved: " : "deleted: ") + std::strerror(why));
     }
-    settled = taken_.add(source);
+    kept = taken_.add(source);
+  } else {
+    if (gone == Gone::hidden) {
+      ends_.remark(escaped(name, 512) + " changed twice while it was taken: one of the two waits under a hidden name");
+    }
+    kept = sync_folder(options_.folder);
+    if (kept && options_.after == After::move) kept = sync_folder(options_.move_to);
   }
-  if (!settled) ends_.remark("a restart may take " + escaped(name, 512) + " again: " + describe(settled.error()));
+  if (!kept) ends_.remark("a restart may take " + escaped(name, 512) + " again: " + describe(kept.error()));
 }
 
 /// Says `text` when it is another than last time; an empty one says nothing.
