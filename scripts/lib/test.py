@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "build" / "test-logs"
 # Which tests the sanitizer builds run: where memory, threads or bytes from outside are in play.
-SANITIZED = {"asan": "base|link|net|pi_client|shm|worker_pool|codec|codec_chain|session|journal|gpu|watch|plugin_records|plugin_live|live",
-             "tsan": "net|shm|worker_pool|store|session|journal|gpu|watch|plugin_records|plugin_live|live"}
+SANITIZED = {"asan": "base|link|net|pi_client|shm|worker_pool|codec|codec_chain|session|journal|sinks|gpu|watch|plugin_records|plugin_live|live",
+             "tsan": "net|shm|worker_pool|store|session|journal|sinks|gpu|watch|plugin_records|plugin_live|live"}
 
 
 class Count:
