@@ -104,7 +104,7 @@ CommandDesk::Carried CommandDesk::carry_out(const wire::Command& command) {
 }
 
 Outcome<CommandDesk::Carried> CommandDesk::carry_out_once(const wire::Command& command) {
-  BOOST_OUTCOME_TRY(const Descriptor lock, lock_file(file_.string() + ".lock", true));
+  BOOST_OUTCOME_TRY(const Descriptor lock, lock_file(file_.string() + ".lock", milliseconds(5'000)));
   Outcome<CommandRecord> known = CommandRecord::load(file_);
   if (!known && known.error().code != Errc::corrupt_data) return known.error();
   CommandRecord record = known ? std::move(known).value() : CommandRecord{};

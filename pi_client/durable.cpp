@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <thread>
 
 namespace gearbox::client {
 
@@ -85,12 +87,18 @@ Outcome<void> sync_folder(const fs::path& folder) {
   return done();
 }
 
-Outcome<Descriptor> lock_file(const fs::path& path, bool wait) {
+Outcome<Descriptor> lock_file(const fs::path& path, milliseconds within) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (file.get() < 0) return file_error(path, errno);
-  while (::flock(file.get(), wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return Error{Errc::overloaded, path.string() + ": another process has it"};
-    if (errno != EINTR) return file_error(path, errno);
+  // flock() knows no deadline, so it is asked again and again; most holders are done after a sync or two.
+  const Instant limit = after(Clock::now(), within);
+  milliseconds pause{1};
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return file_error(path, errno);
+    if (Clock::now() >= limit) return Error{Errc::overloaded, path.string() + ": another process has it"};
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, milliseconds(16));
   }
   return file;
 }

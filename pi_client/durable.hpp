@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gearbox/base/bytes.hpp"
+#include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
 
 namespace gearbox::client {
@@ -44,8 +45,8 @@ Outcome<void> write_durably(const std::filesystem::path& path, ByteView bytes);
 Outcome<void> sync_folder(const std::filesystem::path& folder);
 
 /// Opens or makes `path` (mode 0600) and locks it against other descriptors of it; the kernel lets go of it when the
-/// process ends, however it ends. `wait`: until it is free; else overloaded when somebody has it. Errors: as
+/// process ends, however it ends. Waits for it; overloaded when somebody has it for longer than `within`. Errors: as
 /// file_error.
-Outcome<Descriptor> lock_file(const std::filesystem::path& path, bool wait);
+Outcome<Descriptor> lock_file(const std::filesystem::path& path, milliseconds within);
 
 }  // namespace gearbox::client

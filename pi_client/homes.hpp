@@ -25,6 +25,8 @@ class Homes {
   /// One more line; when the file has grown far past what `live` needs, it is written anew with that alone. `live`
   /// holds the new one already. Errors: no_space, io_error.
   Outcome<void> note(const RequestId& id, const std::string& node, const NodesByRequest& live);
+  /// The node does not have it any more. Errors: no_space, io_error.
+  Outcome<void> note_lost(const RequestId& id, const std::string& node);
 
  private:
   std::filesystem::path file_;

@@ -150,7 +150,7 @@ int run_spooled(const Options& options, const LinkSettings& settings, plugin::Tr
     const Outcome<std::size_t> answered = forget_answered(spool, outbox);
     if (!answered) return complain(answered.error(), 1);
   }
-  const Homes homes(spool.folder() / "homes");
+  const Homes homes(spool.homes_file());
   const Outcome<std::set<RequestId>> ids = ids_in(spool);
   if (!ids) return complain(ids.error(), 1);
   Outcome<NodesByRequest> known = homes.load(ids.value());

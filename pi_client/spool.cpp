@@ -8,6 +8,9 @@
 #include <charconv>
 #include <cstdio>
 
+#include "gearbox/base/text.hpp"
+#include "homes.hpp"
+
 namespace gearbox::client {
 
 namespace fs = std::filesystem;
@@ -16,6 +19,7 @@ namespace {
 
 constexpr std::uint64_t kMaxItemJson = 1 << 20;
 constexpr std::size_t kMaxDamaged = 256;  // files kept in damaged/; more are removed instead
+constexpr std::size_t kNamesTold = 8;
 constexpr std::size_t kSequenceDigits = 14;
 
 std::string stem_of(std::uint64_t sequence, const RequestId& id) {
@@ -48,6 +52,13 @@ Outcome<Spooled> read_item(const fs::path& folder, const std::string& stem) {
   return found;
 }
 
+Error dropped_in_vain(const Error& error, const std::vector<Spooled>& dropped) {
+  std::string detail = error.detail + "; dropped to make room, in vain:";
+  for (std::size_t i = 0; i < dropped.size() && i < kNamesTold; ++i) detail += " " + escaped(dropped[i].item.name, 64);
+  if (dropped.size() > kNamesTold) detail += " and " + std::to_string(dropped.size() - kNamesTold) + " more";
+  return Error{error.code, detail};
+}
+
 }  // namespace
 
 Outcome<std::unique_ptr<Spool>> Spool::open(fs::path folder, SpoolLimits limits) {
@@ -61,11 +72,17 @@ Outcome<std::unique_ptr<Spool>> Spool::open(fs::path folder, SpoolLimits limits)
   return spool;
 }
 
+bool Spool::is_there(const fs::path& folder) {
+  std::error_code none;
+  return fs::exists(folder / "lock", none);
+}
+
 Outcome<Descriptor> Spool::lock() {
-  BOOST_OUTCOME_TRY(Descriptor locked, lock_file(folder_ / "lock", true));
+  BOOST_OUTCOME_TRY(Descriptor locked, lock_file(folder_ / "lock", limits_.lock_within));
   std::uint64_t changes = 0;
   if (::pread(locked.get(), &changes, sizeof changes, 0) != sizeof changes) changes = 0;
   if (!known_ || changes != changes_) {
+    known_ = false;  // until the look has worked
     changes_ = changes;
     const std::size_t aside = set_aside_;
     BOOST_OUTCOME_TRY(look());
@@ -139,7 +156,8 @@ void Spool::put_aside(const std::string& stem) {
 }
 
 /// Those that must go so that `bytes` more fit.
-Outcome<std::vector<std::shared_ptr<const Spooled>>> Spool::make_room(std::uint64_t bytes) const {
+Outcome<std::vector<std::shared_ptr<const Spooled>>> Spool::make_room(std::uint64_t bytes,
+                                                                      const std::set<RequestId>& kept) const {
   if (bytes > limits_.max_bytes)
     return Error{Errc::too_large,
                  std::to_string(bytes) + " bytes; the spool is bound to " + std::to_string(limits_.max_bytes)};
@@ -154,7 +172,7 @@ Outcome<std::vector<std::shared_ptr<const Spooled>>> Spool::make_room(std::uint6
   for (auto at = items_.begin(); at != items_.end(); ++at) {
     if (limits_.policy == SpoolPolicy::keep_all) break;
     if (limits_.policy == SpoolPolicy::drop_oldest && fits()) break;
-    if (pinned_.count(at->second->item.id) > 0) continue;
+    if (kept.count(at->second->item.id) > 0) continue;
     victims.push_back(at->second);
     sum -= at->second->bytes;
     --count;
@@ -165,11 +183,41 @@ Outcome<std::vector<std::shared_ptr<const Spooled>>> Spool::make_room(std::uint6
                                    std::to_string(limits_.max_bytes) + " bytes with the newcomer"};
 }
 
+/// The oldest of which the files are as large as `bytes`, for a full disk; none when all together are not.
+std::vector<std::shared_ptr<const Spooled>> Spool::make_way(std::uint64_t bytes,
+                                                            const std::set<RequestId>& kept) const {
+  std::vector<std::shared_ptr<const Spooled>> victims;
+  if (limits_.policy == SpoolPolicy::keep_all) return victims;
+  std::uint64_t sum = 0;
+  for (const auto& [stem, item] : items_) {
+    if (kept.count(item->item.id) > 0 || is_pinned(item->item.id)) continue;
+    victims.push_back(item);
+    sum += item->bytes;
+    if (sum >= bytes) return victims;
+  }
+  return {};
+}
+
+/// What is being sent, and what a node has acknowledged: it may be running there. The process that sends has both as
+/// pins; others find the second in its notes.
+Outcome<std::set<RequestId>> Spool::not_to_be_dropped() const {
+  std::set<RequestId> kept;
+  if (limits_.policy == SpoolPolicy::keep_all || items_.empty()) return kept;
+  std::set<RequestId> there;
+  for (const auto& [stem, item] : items_) there.insert(item->item.id);
+  BOOST_OUTCOME_TRY(const NodesByRequest acknowledged, Homes(homes_file()).load(there));
+  for (const auto& [id, nodes] : acknowledged) kept.insert(id);
+  const std::lock_guard guard(pins_mutex_);
+  kept.insert(pinned_.begin(), pinned_.end());
+  return kept;
+}
+
 Outcome<Spool::Added> Spool::add(SpoolItem item, ByteView bytes, const std::function<void()>& before_seen) {
   const std::lock_guard guard(mutex_);
   BOOST_OUTCOME_TRY(const Descriptor locked, lock());
   const std::string json = to_json(item);
-  BOOST_OUTCOME_TRY(const auto victims, make_room(json.size() + bytes.size()));
+  BOOST_OUTCOME_TRY(const std::set<RequestId> kept, not_to_be_dropped());
+  BOOST_OUTCOME_TRY(const auto victims, make_room(json.size() + bytes.size(), kept));
   BOOST_OUTCOME_TRY(count_change(locked.get()));
   Spooled spooled;
   spooled.sequence = next_++;
@@ -178,19 +226,20 @@ Outcome<Spool::Added> Spool::add(SpoolItem item, ByteView bytes, const std::func
   spooled.item = std::move(item);
   Added added;
   Outcome<void> written = write(stem, json, bytes, before_seen);
-  // A disk that is fuller than the bounds thought: the oldest give way to it as they do to the bounds.
-  while (!written && written.error().code == Errc::no_space && limits_.policy != SpoolPolicy::keep_all) {
-    const auto oldest = std::find_if(items_.begin(), items_.end(),
-                                     [&](const auto& known) { return pinned_.count(known.second->item.id) == 0; });
-    if (oldest == items_.end()) break;
-    const std::shared_ptr<const Spooled> victim = oldest->second;
-    unlink_item(*victim);
-    added.dropped.push_back(*victim);
-    written = write(stem, json, bytes, before_seen);
+  if (!written && written.error().code == Errc::no_space) {
+    // A disk that is fuller than the bounds thought: the oldest give way to it as they do to the bounds. Once: when
+    // that has not helped, something else fills the disk, and more of them would go for nothing.
+    const auto given = make_way(spooled.bytes, kept);
+    for (const auto& victim : given) {
+      unlink_item(*victim);
+      added.dropped.push_back(*victim);
+    }
+    if (!given.empty()) written = write(stem, json, bytes, before_seen);
+    if (!written && !given.empty()) return dropped_in_vain(written.error(), added.dropped);
   }
   if (!written) return std::move(written).error();
   for (const auto& victim : victims) {
-    if (items_.count(stem_of(victim->sequence, victim->item.id)) == 0) continue;
+    if (items_.count(stem_of(victim->sequence, victim->item.id)) == 0 || is_pinned(victim->item.id)) continue;
     unlink_item(*victim);
     added.dropped.push_back(*victim);
   }
@@ -265,13 +314,18 @@ Outcome<bool> Spool::remove(const RequestId& id) {
 }
 
 void Spool::pin(const RequestId& id) {
-  const std::lock_guard guard(mutex_);
+  const std::lock_guard guard(pins_mutex_);
   pinned_.insert(id);
 }
 
 void Spool::unpin(const RequestId& id) {
-  const std::lock_guard guard(mutex_);
+  const std::lock_guard guard(pins_mutex_);
   pinned_.erase(id);
+}
+
+bool Spool::is_pinned(const RequestId& id) const {
+  const std::lock_guard guard(pins_mutex_);
+  return pinned_.count(id) > 0;
 }
 
 std::size_t Spool::set_aside() const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "durable.hpp"
+#include "gearbox/base/clock.hpp"
 #include "spool_item.hpp"
 
 namespace gearbox::client {
@@ -31,6 +32,7 @@ struct SpoolLimits {
   SpoolPolicy policy = SpoolPolicy::keep_all;
   std::size_t max_items = 10'000;
   std::uint64_t max_bytes = 1ULL << 30;  // of both files of all items
+  milliseconds lock_within{5'000};       // so long another process may hold the spool
 };
 
 /// An item as it is listed.
@@ -40,7 +42,8 @@ struct Spooled {
   SpoolItem item;
 };
 
-/// Threads: any; calls wait for each other, also those of other processes, and for the disk.
+/// Threads: any; calls wait for each other, also those of other processes, and for the disk. All may fail with
+/// overloaded, too: another process has held the spool for too long.
 class Spool {
  public:
   /// Opens or makes the folder (mode 0700). Errors: io_error, no_space.
@@ -50,7 +53,8 @@ class Spool {
     std::vector<Spooled> dropped;  // made room
   };
   /// Durable when it returns. `before_seen` (may be empty) is called while nobody else can see the item yet, when it is
-  /// durable. Errors: no_space (it does not fit, or the disk is full); io_error. Nothing is added then.
+  /// durable. Errors: no_space (it does not fit, or the disk is full); io_error. Nothing is added then; the detail
+  /// names those that have been dropped for a full disk all the same.
   Outcome<Added> add(SpoolItem item, ByteView bytes, const std::function<void()>& before_seen = {});
 
   /// All, oldest first. Errors: io_error.
@@ -60,16 +64,21 @@ class Spool {
   /// False: it is not there. Errors: io_error.
   Outcome<bool> remove(const RequestId& id);
 
-  /// What is being sent does not make room for others. Known to this object only.
+  /// What is being sent, or acknowledged by a node, does not make room for others. Known to this object only; what is
+  /// in homes_file() does not make room in any process. Never waits for a disk or a process.
   void pin(const RequestId& id);
   void unpin(const RequestId& id);
 
   /// Taken by the one process that sends, until it ends. Errors: overloaded (another process has it), io_error.
-  Outcome<Descriptor> lock_for_sending() const { return lock_file(folder_ / "sending.lock", false); }
+  Outcome<Descriptor> lock_for_sending() const { return lock_file(folder_ / "sending.lock", milliseconds(0)); }
 
   /// How many items were damaged and set aside by this object.
   std::size_t set_aside() const;
   const std::filesystem::path& folder() const { return folder_; }
+  /// Where the process that sends notes which node has what (homes.hpp).
+  std::filesystem::path homes_file() const { return folder_ / "homes"; }
+  /// Is there a spool?
+  static bool is_there(const std::filesystem::path& folder);
 
  private:
   Spool(std::filesystem::path folder, SpoolLimits limits) : folder_(std::move(folder)), limits_(limits) {}
@@ -77,7 +86,11 @@ class Spool {
   Outcome<void> count_change(int lock);  // before each change
   Outcome<void> look();
   void put_aside(const std::string& stem);
-  Outcome<std::vector<std::shared_ptr<const Spooled>>> make_room(std::uint64_t bytes) const;
+  Outcome<std::vector<std::shared_ptr<const Spooled>>> make_room(std::uint64_t bytes,
+                                                                 const std::set<RequestId>& kept) const;
+  std::vector<std::shared_ptr<const Spooled>> make_way(std::uint64_t bytes, const std::set<RequestId>& kept) const;
+  Outcome<std::set<RequestId>> not_to_be_dropped() const;
+  bool is_pinned(const RequestId& id) const;
   Outcome<void> write(const std::string& stem, const std::string& json, ByteView bytes,
                       const std::function<void()>& before_seen);
   void unlink_item(const Spooled& item);
@@ -89,6 +102,7 @@ class Spool {
   std::uint64_t changes_ = 0;                                    // as `lock` counted them when this was last up to date
   std::map<std::string, std::shared_ptr<const Spooled>> items_;  // by stem: in order of adding
   std::uint64_t next_ = 1;
+  mutable std::mutex pins_mutex_;  // taken last, and for a moment only: who pins must not wait for the disk
   std::set<RequestId> pinned_;
   std::size_t set_aside_ = 0;
 };

@@ -38,6 +38,13 @@ std::unique_ptr<Spool> open(const SpoolOptions& options, Console& console) {
   return std::move(spool).value();
 }
 
+/// Who looks must not make one.
+bool is_there(const SpoolOptions& options, Console& console) {
+  if (Spool::is_there(options.folder)) return true;
+  console.remarks("pi_client: there is no spool at " + escaped(options.folder, 512) + "\n");
+  return false;
+}
+
 /// How long it has been in the spool, in ms; none where a reboot came between.
 std::optional<milliseconds> age_of(const SpoolItem& item) {
   return between(item.spooled, boot_now());
@@ -80,6 +87,7 @@ int run_spool_add(const SpoolOptions& options, Console& console) {
 }
 
 int run_spool_list(const SpoolOptions& options, Console& console) {
+  if (!is_there(options, console)) return 1;
   const std::unique_ptr<Spool> spool = open(options, console);
   if (!spool) return 2;
   const auto items = spool->list();
@@ -110,6 +118,7 @@ int run_spool_list(const SpoolOptions& options, Console& console) {
 }
 
 int run_spool_drop(const SpoolOptions& options, Console& console) {
+  if (!is_there(options, console)) return 1;
   const std::unique_ptr<Spool> spool = open(options, console);
   if (!spool) return 2;
   std::vector<RequestId> ids;

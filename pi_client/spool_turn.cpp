@@ -86,8 +86,13 @@ asio::awaitable<void> SpoolUpload::take_turn(std::shared_ptr<Turn> turn) {
                                                                 settings_.retry_longest, attempt.advised));
   }
   std::erase(under_way_, turn);
-  if (turns_of(item.id).empty()) spool_->unpin(item.id);
+  unpin_if_free(item.id);
   look();
+}
+
+/// What a node has acknowledged is there for good, until it is answered or the node has lost it.
+void SpoolUpload::unpin_if_free(const RequestId& id) {
+  if (turns_of(id).empty() && homes_.count(id) == 0) spool_->unpin(id);
 }
 
 asio::awaitable<SpoolUpload::Attempt> SpoolUpload::try_once(std::shared_ptr<Turn> turn, Report* report) {
@@ -214,6 +219,7 @@ asio::awaitable<SpoolUpload::Attempt> SpoolUpload::converse(std::shared_ptr<Turn
     attempt.connection = connection;
   } else if (inbox->refused) {
     attempt = after_refusal(*turn, report);
+    if (attempt.fate != Fate::answered && has_lost(*turn)) co_await forget_home(turn);
     report->timing.total = elapsed(begun, Clock::now());
   } else if (inbox->lost) {
     attempt.link_waits = true;
@@ -234,8 +240,10 @@ SpoolUpload::Attempt SpoolUpload::after_refusal(const Turn& turn, Report* report
   const auto home = homes_.find(turn.id());
   const bool elsewhere =
       home != homes_.end() && std::find(home->second.begin(), home->second.end(), turn.node()) == home->second.end();
+  // Of several that had it one has lost it: the others have the word.
+  const bool others = home != homes_.end() && home->second.size() > 1;
   const bool knows_better = attempt.advised.count() > 0;
-  if (turn.inbox->accepted || (is_final(refused.code) && !knows_better && !elsewhere)) {
+  if (turn.inbox->accepted || (is_final(refused.code) && !knows_better && !elsewhere && !others)) {
     report->error = refused;
     attempt.fate = Fate::answered;
     attempt.connection = turn.connection;
@@ -251,6 +259,47 @@ SpoolUpload::Attempt SpoolUpload::after_refusal(const Turn& turn, Report* report
   return attempt;
 }
 
+/// A node that has a request gives its answer, or says that it goes on, and turns nobody away but for a moment: one
+/// that had acknowledged it and refuses it at the door has lost it (a journal that was set aside, or none).
+bool SpoolUpload::has_lost(const Turn& turn) const {
+  if (!turn.inbox || !turn.inbox->refused || turn.inbox->accepted) return false;
+  const auto home = homes_.find(turn.id());
+  if (home == homes_.end()) return false;
+  if (std::find(home->second.begin(), home->second.end(), turn.node()) == home->second.end()) return false;
+  switch (wire::to_error(*turn.inbox->refused).code) {
+    case Errc::shutting_down:
+    case Errc::overloaded:
+    case Errc::rate_limited:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// So that another may do it.
+asio::awaitable<void> SpoolUpload::forget_home(std::shared_ptr<Turn> turn) {
+  const RequestId id = turn->id();
+  const std::string node = turn->node();
+  const auto home = homes_.find(id);
+  std::erase(home->second, node);
+  if (home->second.empty()) homes_.erase(home);
+  ends_.remark("node " + escaped(node, 64) + " has lost what it had acknowledged: another may do it");
+  turn->task->call_off(id, node);  // should it have it all the same
+  while (writing_) co_await bell_.wait_until(after(Clock::now(), seconds(1)));
+  writing_ = true;
+  auto work = [this, id, node] { return homes_file_.note_lost(id, node); };
+  const Outcome<void> noted = co_await on_pool(*dialler_.pool, std::move(work));
+  writing_ = false;
+  bell_.ring();
+  complain_of_homes(noted);
+}
+
+void SpoolUpload::complain_of_homes(const Outcome<void>& noted) {
+  if (noted || homes_told_ == noted.error().detail) return;
+  homes_told_ = noted.error().detail;
+  ends_.remark("which node has what is not written down: " + escaped(homes_told_, 512));
+}
+
 /// The next process asks there first.
 asio::awaitable<void> SpoolUpload::note_home(RequestId id, std::string node) {
   std::vector<std::string>& nodes = homes_[id];
@@ -262,10 +311,7 @@ asio::awaitable<void> SpoolUpload::note_home(RequestId id, std::string node) {
   Outcome<void> noted = co_await on_pool(*dialler_.pool, std::move(work));
   writing_ = false;
   bell_.ring();
-  if (!noted && homes_told_ != noted.error().detail) {
-    homes_told_ = noted.error().detail;
-    ends_.remark("which node has what is not written down: " + escaped(homes_told_, 512));
-  }
+  complain_of_homes(noted);
 }
 
 /// Writes the answer down; then the node may forget it, then the spool. True: the item has gone.

@@ -29,6 +29,7 @@ SpoolUpload::SpoolUpload(Dialler dialler, CentralAddress central, Identity ident
       turns_(dialler.executor),
       watching_(dialler.executor),
       bell_(dialler.executor) {
+  for (const auto& [id, nodes] : homes_) spool_->pin(id);
   link_settings_.patient = true;
   // A silence is measured by the pings' answers.
   if (link.move_after.count() > 0) {
@@ -69,7 +70,8 @@ asio::awaitable<void> SpoolUpload::begin_turns() {
     auto work = [spool] { return spool->list(); };
     Outcome<std::vector<std::shared_ptr<const Spooled>>> items = co_await on_pool(*dialler_.pool, std::move(work));
     if (items) {
-      items_ = std::move(items).value();
+      const auto before = std::exchange(items_, std::move(items).value());
+      call_off_dropped(before);
       if (settings_.newest_first) std::reverse(items_.begin(), items_.end());
       told.clear();
     } else if (items.error().detail != told) {
@@ -101,6 +103,29 @@ asio::awaitable<void> SpoolUpload::begin_turns() {
   }
 }
 
+/// What a person has dropped need not be run any more.
+void SpoolUpload::call_off_dropped(const std::vector<std::shared_ptr<const Spooled>>& before) {
+  const auto acknowledged = [&](const std::shared_ptr<const Spooled>& item) { return homes_.count(item->item.id) > 0; };
+  const auto there = std::count_if(items_.begin(), items_.end(), acknowledged);
+  if (static_cast<std::size_t>(there) == homes_.size()) return;
+  std::set<RequestId> kept;
+  for (const std::shared_ptr<const Spooled>& item : items_) kept.insert(item->item.id);
+  for (const std::shared_ptr<const Spooled>& item : before) {
+    const RequestId& id = item->item.id;
+    const auto home = homes_.find(id);
+    if (home == homes_.end() || kept.count(id) > 0 || claimed_.count(id) > 0) continue;
+    const std::vector<std::string> nodes = home->second;
+    for (const std::shared_ptr<Turn>& turn : under_way_) {
+      if (turn->id() != id || !turn->inbox) continue;  // without an inbox it finds that out by itself
+      turn->superseded = true;
+      turn->inbox->bell.ring();
+    }
+    homes_.erase(home);
+    for (const std::string& node : nodes) task_of(item->item).call_off(id, node);
+    unpin_if_free(id);
+  }
+}
+
 /// Of items that others dropped.
 void SpoolUpload::forget_waiting() {
   if (waiting_.size() + homes_.size() + perhaps_homes_.size() <= items_.size()) return;
@@ -108,6 +133,9 @@ void SpoolUpload::forget_waiting() {
   for (const std::shared_ptr<Turn>& turn : under_way_) there.insert(turn->id());
   for (const std::shared_ptr<const Spooled>& item : items_) there.insert(item->item.id);
   std::erase_if(waiting_, [&](const auto& known) { return there.count(known.first.first) == 0; });
+  for (const auto& [id, nodes] : homes_) {
+    if (there.count(id) == 0) spool_->unpin(id);
+  }
   for (NodesByRequest* nodes : {&homes_, &perhaps_homes_}) {
     std::erase_if(*nodes, [&](const auto& known) { return there.count(known.first) == 0; });
   }

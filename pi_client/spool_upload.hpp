@@ -99,6 +99,7 @@ class SpoolUpload {
   std::size_t busy() const;
   std::vector<const Turn*> turns_of(const RequestId& id) const;
   void forget_waiting();
+  void call_off_dropped(const std::vector<std::shared_ptr<const Spooled>>& before);
   TaskPlaces& task_of(const SpoolItem& item);
 
   // spool_turn.cpp: one turn
@@ -107,6 +108,10 @@ class SpoolUpload {
   asio::awaitable<Attempt> converse(std::shared_ptr<Turn> turn, std::shared_ptr<Outgoing> outgoing, Report* report);
   bool may_begin_at(const RequestId& id, const TaskPlaces& task, const std::string& node);
   Attempt after_refusal(const Turn& turn, Report* report);
+  bool has_lost(const Turn& turn) const;
+  asio::awaitable<void> forget_home(std::shared_ptr<Turn> turn);
+  void complain_of_homes(const Outcome<void>& noted);
+  void unpin_if_free(const RequestId& id);
   asio::awaitable<void> note_home(RequestId id, std::string node);
   asio::awaitable<bool> finish(std::shared_ptr<Turn> turn, Report report, Attempt attempt);
   void call_off_elsewhere(const Turn& winner, const std::string& node);

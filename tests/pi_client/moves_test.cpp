@@ -220,6 +220,61 @@ TEST_F(Moves, WhatANodeMayHaveAcknowledgedUnheardIsCalledOffThere) {
   EXPECT_GE(a_->counts().cancels, 1);
 }
 
+TEST_F(Moves, AHomeThatHasLostWhatItAcknowledgedHoldsNobodyUp) {
+  a_script_.drop_before_result = 1;  // and knows nothing after that
+  a_script_.busy_after_restart = 1'000;
+  a_script_.busy_code = Errc::unknown_task;
+  ttl_ms_ = 1;  // central is asked again, and names b
+  start();
+  device_->options.spool.move_after = milliseconds(60'000);
+  EXPECT_EQ(device_->run(), 0);
+  stop();
+  EXPECT_EQ(answered_by(), "b");
+  EXPECT_NE(device_->console.err.find("has lost"), std::string::npos) << device_->console.err;
+}
+
+TEST_F(Moves, WhatANodeHasAcknowledgedIsNotReplacedByANewcomer) {
+  Hold hold;
+  a_script_.on_accepted = hold.here();
+  start();
+  device_->options.spool.limits.policy = SpoolPolicy::newest_only;
+  device_->options.spool.move_after = milliseconds(60'000);
+  {
+    const auto noted = device_->scratch.path() / "spool/homes";
+    const StopWhen stop([&] { return std::filesystem::exists(noted) && std::filesystem::file_size(noted) > 0; });
+    EXPECT_EQ(device_->run(), 0);
+  }
+  hold.open();
+  device_->add({device_->picture("b.ppm", 30, 2)});  // by another process, while nobody sends
+  EXPECT_EQ(device_->ids().size(), 2U);
+  EXPECT_EQ(device_->run(), 0);
+  EXPECT_EQ(device_->answers().size(), 2U);
+}
+
+TEST_F(Moves, WhatAPersonDropsIsCalledOffAtTheNodeThatHasIt) {
+  a_script_.never_answer = true;
+  start();
+  device_->options.spool.until_empty = false;
+  const auto noted = device_->scratch.path() / "spool/homes";
+  bool dropped = false;
+  {
+    const StopWhen stop([&] {
+      if (!dropped && std::filesystem::exists(noted) && std::filesystem::file_size(noted) > 0) {
+        SpoolOptions dropping = device_->options.spool;
+        dropping.all = true;
+        StringConsole quiet;
+        EXPECT_EQ(run_spool_drop(dropping, quiet), 0) << quiet.err;
+        dropped = true;
+      }
+      return a_->acks() >= 1;
+    });
+    EXPECT_EQ(device_->run(), 0);
+  }
+  stop();
+  EXPECT_GE(a_->counts().cancels, 1);
+  EXPECT_TRUE(device_->answers().empty());
+}
+
 TEST_F(Moves, ANodeThatTakesNothingNewKeepsWhatItHas) {
   a_script_.takes = 1;
   a_script_.busy_code = Errc::shutting_down;

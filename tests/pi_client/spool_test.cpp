@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <random>
 #include <set>
 
+#include "homes.hpp"
 #include "pictures.hpp"
 #include "spool_fill.hpp"
 
@@ -131,6 +133,118 @@ TEST_F(SpoolTest, NewestOnlyReplacesAllThatWait) {
   for (int i = 1; i <= 3; ++i) ASSERT_TRUE(add(*spool, std::to_string(i), noise_picture(10, 10, 1)));
   EXPECT_EQ(names(*spool), (std::vector<std::string>{"3"}));
   EXPECT_EQ(std::distance(fs::directory_iterator(spool->folder()), fs::directory_iterator()), 3);  // lock, .bin, .json
+}
+
+SpoolItem numbered(std::uint8_t number) {
+  SpoolItem item;
+  item.id = request_id_from(std::string(30, '0') + "0" + std::to_string(number)).value();
+  item.name = std::to_string(number);
+  item.submit.task = "echo";
+  item.submit.wire_bytes = 1'000;
+  return item;
+}
+
+/// A write to PATH.new finds the disk full, the first time.
+void fill_disk_at(const fs::path& path) {
+  fs::create_symlink("/dev/full", path.string() + ".new");
+}
+
+class FullDisk : public SpoolTest {
+ protected:
+  void SetUp() override {
+    spool = open({SpoolPolicy::drop_oldest, 100, 1 << 20});
+    for (std::uint8_t i = 1; i <= 5; ++i) ASSERT_TRUE(spool->add(numbered(i), Bytes(1'000)));
+  }
+  fs::path of_sixth(const std::string& end) const {
+    return spool->folder() / ("00000000000006-" + to_text(numbered(6).id) + end);
+  }
+  Outcome<Spool::Added> add_sixth(std::size_t bytes) {
+    SpoolItem item = numbered(6);
+    item.submit.wire_bytes = bytes;
+    return spool->add(item, Bytes(bytes));
+  }
+  std::unique_ptr<Spool> spool;
+};
+
+TEST_F(FullDisk, TheOldestGiveWayAsFarAsTheNewcomerNeedsIt) {
+  fill_disk_at(of_sixth(".bin"));
+  const auto added = add_sixth(2'000);
+  ASSERT_TRUE(added) << describe(added.error());
+  EXPECT_EQ(added.value().dropped.size(), 2U);
+  EXPECT_EQ(names(*spool), (std::vector<std::string>{"3", "4", "5", "6"}));
+}
+
+TEST_F(FullDisk, NobodyGoesForWhatCannotHelp) {
+  fill_disk_at(of_sixth(".bin"));
+  const auto added = add_sixth(100'000);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::no_space);
+  EXPECT_EQ(names(*spool).size(), 5U);
+}
+
+TEST_F(FullDisk, WhenThatHasNotHelpedNoMoreGoAndThoseThatWentAreNamed) {
+  fill_disk_at(of_sixth(".bin"));
+  fill_disk_at(of_sixth(".json"));  // met by the second try
+  const auto added = add_sixth(2'000);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::no_space);
+  EXPECT_NE(added.error().detail.find("in vain: 1 2"), std::string::npos) << added.error().detail;
+  EXPECT_EQ(names(*spool), (std::vector<std::string>{"3", "4", "5"}));
+}
+
+TEST_F(SpoolTest, WhatANodeHasAcknowledgedDoesNotMakeRoomInAnyProcess) {
+  for (const SpoolPolicy policy : {SpoolPolicy::drop_oldest, SpoolPolicy::newest_only}) {
+    fs::remove_all(scratch.path() / "spool");
+    const auto sends = open({policy, 2, 1 << 20});
+    const auto other = open({policy, 2, 1 << 20});
+    const std::string picture = noise_picture(10, 10, 1);
+    const RequestId first = add(*sends, "1", picture).value().id;
+    Homes homes(sends->homes_file());
+    ASSERT_TRUE(homes.note(first, "barn", {}));
+    ASSERT_TRUE(add(*other, "2", picture));
+    const RequestId third = add(*other, "3", picture).value().id;
+    EXPECT_EQ(names(*other), (std::vector<std::string>{"1", "3"}));
+    ASSERT_TRUE(homes.note(third, "barn", {}));
+    const auto refused = add(*other, "4", picture);
+    ASSERT_FALSE(refused) << "the bound holds in any case";
+    EXPECT_EQ(refused.error().code, Errc::no_space);
+    ASSERT_TRUE(homes.note_lost(first, "barn"));
+    ASSERT_TRUE(add(*other, "4", picture));
+    EXPECT_EQ(names(*other), (std::vector<std::string>{"3", "4"}));
+  }
+}
+
+TEST_F(SpoolTest, WhoPinsWaitsForNobodyAndAProcessThatHoldsTheSpoolIsNotWaitedForForEver) {
+  SpoolLimits limits;
+  limits.lock_within = milliseconds(300);
+  const auto spool = open(limits);
+  const auto held = lock_file(spool->folder() / "lock", milliseconds(0));
+  ASSERT_TRUE(held);
+  auto listed = std::async(std::launch::async, [&] { return spool->list(); });
+  const Instant begun = Clock::now();
+  while (Clock::now() < begun + milliseconds(100)) {
+    spool->pin(numbered(1).id);
+    spool->unpin(numbered(1).id);
+  }
+  EXPECT_EQ(listed.wait_for(milliseconds(0)), std::future_status::timeout) << "a pin has waited for the other process";
+  const auto found = listed.get();
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Errc::overloaded);
+  EXPECT_NE(found.error().detail.find("another process"), std::string::npos);
+}
+
+TEST_F(SpoolTest, AfterALookThatFailedItLooksAgain) {
+  const auto spool = open();
+  const auto other = open();
+  ASSERT_TRUE(add(*other, "1", noise_picture(10, 10, 1)));
+  const fs::path head = file_of(".json");
+  const fs::path aside = scratch.path() / "aside.json";
+  fs::rename(head, aside);
+  fs::create_directory(head);  // cannot be read, and is not damage
+  EXPECT_FALSE(spool->list());
+  fs::remove(head);
+  fs::rename(aside, head);
+  EXPECT_EQ(names(*spool), (std::vector<std::string>{"1"}));
 }
 
 TEST_F(SpoolTest, TwoProcessesSeeEachOthersItems) {
@@ -280,7 +394,7 @@ TEST_F(SpoolTest, NobodySeesAnItemBeforeItsOriginalIsSettled) {
   bool called = false;
   const auto before_seen = [&] {
     called = true;
-    EXPECT_FALSE(lock_file(spool->folder() / "lock", false));  // list() of any process waits for this lock
+    EXPECT_FALSE(lock_file(spool->folder() / "lock", milliseconds(0)));  // list() of any process waits for this lock
   };
   ASSERT_TRUE(SpoolFill::create(spool.get(), request)
                   .value()

@@ -244,6 +244,17 @@ TEST(SpoolUpload, TwoCannotSendFromOneSpool) {
   EXPECT_NE(device.console.err.find("another process"), std::string::npos) << device.console.err;
 }
 
+TEST(SpoolCommand, WhereNoSpoolIsThatIsSaidAndNoneIsMade) {
+  test::FakeNode fake({});
+  Spooling device(fake);
+  StringConsole console;
+  EXPECT_EQ(run_spool_list(device.options.spool, console), 1);
+  device.options.spool.all = true;
+  EXPECT_EQ(run_spool_drop(device.options.spool, console), 1);
+  EXPECT_NE(console.err.find("no spool"), std::string::npos) << console.err;
+  EXPECT_FALSE(fs::exists(device.options.spool.folder));
+}
+
 TEST(SpoolCommand, AddListDrop) {
   test::FakeNode fake({});
   Spooling device(fake);
