@@ -44,7 +44,7 @@ class Camera final : public Capture {
       if (taken) {
         bad = failures = 0;
         tell(std::string());
-      } else if (taken.error().code == Errc::no_space) {
+      } else if (taken.error().code == Errc::no_space || taken.error().code == Errc::too_large) {
         tell("the picture is not kept: " + taken.error().detail);
       } else if (++bad >= kBadInARow) {
         return taken;

@@ -53,8 +53,8 @@ class Spool {
     std::vector<Spooled> dropped;  // made room
   };
   /// Durable when it returns. `before_seen` (may be empty) is called while nobody else can see the item yet, when it is
-  /// durable. Errors: no_space (it does not fit, or the disk is full); io_error. Nothing is added then; the detail
-  /// names those that have been dropped for a full disk all the same.
+  /// durable. Errors: no_space (it does not fit, or the disk is full); too_large (for an empty spool); io_error.
+  /// Nothing is added then; the detail names those that have been dropped for a full disk all the same.
   Outcome<Added> add(SpoolItem item, ByteView bytes, const std::function<void()>& before_seen = {});
 
   /// All, oldest first. Errors: io_error.
