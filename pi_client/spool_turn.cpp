@@ -82,6 +82,11 @@ asio::awaitable<void> SpoolUpload::take_turn(std::shared_ptr<Turn> turn) {
     std::erase_if(items_, [&](const auto& known) { return known->item.id == id; });
   } else if (!stopping_ && !turn->superseded && !attempt.link_waits) {
     Waiting& waiting = waiting_[{item.id, turn->route}];
+    const auto before = waiting_.find({item.id, nullptr});
+    if (before != waiting_.end()) {
+      waiting.refusals = std::max(waiting.refusals, before->second.refusals);
+      waiting_.erase(before);
+    }
     waiting.not_before = after(Clock::now(), pause_before_retry(waiting.refusals++, milliseconds(100),
                                                                 settings_.retry_longest, attempt.advised));
   }

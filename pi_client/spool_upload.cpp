@@ -6,14 +6,6 @@
 
 namespace gearbox::client {
 
-namespace {
-
-wire::Locate question_of(const SpoolItem& item) {
-  return wire::Locate{item.submit.task, steps::models_of(item.submit.steps)};
-}
-
-}  // namespace
-
 SpoolUpload::SpoolUpload(Dialler dialler, CentralAddress central, Identity identity, LinkSettings link,
                          UploadSettings settings, Spool* spool, Homes homes, NodesByRequest known, Ends ends)
     : dialler_(dialler),
@@ -28,6 +20,7 @@ SpoolUpload::SpoolUpload(Dialler dialler, CentralAddress central, Identity ident
       begins_(settings.max_per_minute, std::chrono::minutes(1)),
       turns_(dialler.executor),
       watching_(dialler.executor),
+      closing_(dialler.executor),
       bell_(dialler.executor) {
   for (const auto& [id, nodes] : homes_) spool_->pin(id);
   link_settings_.patient = true;
@@ -50,13 +43,14 @@ asio::awaitable<void> SpoolUpload::run() {
   over_ = true;
   bell_.ring();
   co_await watching_.all_done();
-  for (auto& [name, task] : tasks_) co_await task->finish(milliseconds(1'000));
+  co_await closing_.all_done();
+  for (auto& [name, task] : tasks_) co_await task.places->finish(milliseconds(1'000));
 }
 
 void SpoolUpload::stop() {
   stopping_ = true;
   bell_.ring();
-  for (auto& [name, task] : tasks_) task->stop();
+  for (auto& [name, task] : tasks_) task.places->stop();
   for (const std::shared_ptr<Turn>& turn : under_way_) {
     if (turn->inbox) turn->inbox->bell.ring();
   }
@@ -79,9 +73,10 @@ asio::awaitable<void> SpoolUpload::begin_turns() {
       ends_.remark("the spool cannot be read: " + escaped(told, 512));
     }
     forget_waiting();
-    for (auto& [name, task] : tasks_) task->look(Clock::now());
+    for (auto& [name, task] : tasks_) task.places->look(Clock::now());
     if (settings_.until_empty && items_.empty() && under_way_.empty()) break;
     Instant next = after(Clock::now(), settings_.look_every);
+    rest_tasks(&next);
     while (!stopping_ && busy() < settings_.parallel) {
       // The rate first, the choice then: by its turn an item may have made room for a newer one.
       if (begins_.free_at() > Clock::now()) {
@@ -93,7 +88,7 @@ asio::awaitable<void> SpoolUpload::begin_turns() {
       begins_.take(1, Clock::now());
       auto turn = std::make_shared<Turn>();
       turn->item = choice.item;
-      turn->task = &task_of(choice.item->item);
+      turn->task = choice.task;
       turn->route = choice.route;
       under_way_.push_back(turn);
       ++choice.route->turns;
@@ -115,13 +110,16 @@ void SpoolUpload::call_off_dropped(const std::vector<std::shared_ptr<const Spool
     const auto home = homes_.find(id);
     if (home == homes_.end() || kept.count(id) > 0 || claimed_.count(id) > 0) continue;
     const std::vector<std::string> nodes = home->second;
+    TaskPlaces* const task = task_of(item->item);
     for (const std::shared_ptr<Turn>& turn : under_way_) {
       if (turn->id() != id || !turn->inbox) continue;  // without an inbox it finds that out by itself
       turn->superseded = true;
       turn->inbox->bell.ring();
     }
     homes_.erase(home);
-    for (const std::string& node : nodes) task_of(item->item).call_off(id, node);
+    for (const std::string& node : nodes) {
+      if (task != nullptr) task->call_off(id, node);
+    }
     unpin_if_free(id);
   }
 }
@@ -168,21 +166,24 @@ SpoolUpload::Choice SpoolUpload::choose(Instant* next) {
   const Instant now = Clock::now();
   for (const std::shared_ptr<const Spooled>& item : items_) {
     Instant from = now;
-    Route* const route = route_for(item->item, &from);
+    TaskPlaces* const task = task_of(item->item);
+    if (task == nullptr) continue;
+    Route* const route = route_for(item->item, *task, &from);
     if (route == nullptr && from > now) *next = std::min(*next, from);
     if (route == nullptr) continue;
-    const auto waiting = waiting_.find({item->item.id, route});
-    if (waiting != waiting_.end()) from = std::max(from, waiting->second.not_before);
+    for (const Route* const known : {static_cast<const Route*>(route), static_cast<const Route*>(nullptr)}) {
+      const auto waiting = waiting_.find({item->item.id, known});
+      if (waiting != waiting_.end()) from = std::max(from, waiting->second.not_before);
+    }
     from = std::max(from, route->not_before);
-    if (from <= now) return Choice{item, route};
+    if (from <= now) return Choice{item, task, route};
     *next = std::min(*next, from);
   }
   return Choice{};
 }
 
 /// Over which route it may go; null: over none, `from` then says when to look again, if that is known.
-Route* SpoolUpload::route_for(const SpoolItem& item, Instant* from) {
-  TaskPlaces& task = task_of(item);
+Route* SpoolUpload::route_for(const SpoolItem& item, TaskPlaces& task, Instant* from) {
   Route& main = task.main();
   // A task that no node has been reached for tries with one item, so that it does not take all the places.
   Route* const through_main = main.connected || main.waiting == 0 ? &main : nullptr;
@@ -210,26 +211,14 @@ Route* SpoolUpload::route_for(const SpoolItem& item, Instant* from) {
   return through_main;
 }
 
-TaskPlaces& SpoolUpload::task_of(const SpoolItem& item) {
-  const wire::Locate question = question_of(item);
-  std::unique_ptr<TaskPlaces>& task = tasks_[item.submit.task.empty() ? wire::to_json(question) : item.submit.task];
-  if (!task) {
-    TaskPlaces::Ends ends;
-    ends.changed = [this] { look(); };
-    ends.holds = [this](const std::string& node) { return holds(node); };
-    task = std::make_unique<TaskPlaces>(dialler_, central_, &identity_, question, link_settings_, std::move(ends));
-  }
-  return *task;
-}
-
 /// Tells people when a task cannot be sent, and when it can be again.
 asio::awaitable<void> SpoolUpload::watch_links() {
   while (!over_ && !stopping_) {
     for (auto& [name, task] : tasks_) {
-      Route& route = task->main();
+      Route& route = task.places->main();
       const std::optional<Error>& trouble = route.link->trouble();
       const std::string now = trouble ? describe(*trouble) : std::string();
-      if (now == route.told) continue;
+      if (now == route.told || (!trouble && !route.link->connected())) continue;
       // Not every other reason of a long absence is worth a line.
       if (trouble && !route.told.empty() && Clock::now() < after(route.told_at, std::chrono::minutes(1))) continue;
       route.told_at = Clock::now();

@@ -87,6 +87,7 @@ class SpoolUpload {
   };
   struct Choice {
     std::shared_ptr<const Spooled> item;
+    TaskPlaces* task = nullptr;
     Route* route = nullptr;
   };
 
@@ -94,13 +95,27 @@ class SpoolUpload {
   asio::awaitable<void> begin_turns();
   asio::awaitable<void> watch_links();
   Choice choose(Instant* next);
-  Route* route_for(const SpoolItem& item, Instant* from);
+  Route* route_for(const SpoolItem& item, TaskPlaces& task, Instant* from);
   bool holds(const std::string& node) const;
   std::size_t busy() const;
   std::vector<const Turn*> turns_of(const RequestId& id) const;
   void forget_waiting();
   void call_off_dropped(const std::vector<std::shared_ptr<const Spooled>>& before);
-  TaskPlaces& task_of(const SpoolItem& item);
+
+  // spool_tasks.cpp: which tasks have connections
+  struct Placed {
+    std::unique_ptr<TaskPlaces> places;
+    Instant opened{};
+    Instant used{};        // the last moment with an item or a turn
+    bool holds = false;    // a node has acknowledged some of it
+    bool leaving = false;  // begins nothing new: others wait for its place
+  };
+  TaskPlaces* task_of(const SpoolItem& item);
+  bool is_away(const Placed& task, Instant now) const;
+  std::size_t places_taken() const;
+  void rest_tasks(Instant* next);
+  void rest(const std::string& key);
+  asio::awaitable<void> close(std::unique_ptr<TaskPlaces> places);
 
   // spool_turn.cpp: one turn
   asio::awaitable<void> take_turn(std::shared_ptr<Turn> turn);
@@ -129,8 +144,10 @@ class SpoolUpload {
   NodesByRequest perhaps_homes_;
   Ends ends_;
   std::vector<std::shared_ptr<const Spooled>> items_;  // as the spool had them last
-  std::map<std::string, std::unique_ptr<TaskPlaces>> tasks_;
-  std::map<std::pair<RequestId, const Route*>, Waiting> waiting_;
+  std::map<std::string, Placed> tasks_;
+  std::vector<std::string> queue_;                                 // tasks that wait for a place
+  std::map<std::string, Troubles> rested_;                         // of those that had one
+  std::map<std::pair<RequestId, const Route*>, Waiting> waiting_;  // a null route: before its task gave its place up
   std::vector<std::shared_ptr<Turn>> under_way_;
   std::set<RequestId> claimed_;    // an answer is being written
   std::set<RequestId> unremoved_;  // answered, and still in the spool
@@ -138,6 +155,7 @@ class SpoolUpload {
   RateLimit begins_;
   TaskGroup turns_;
   TaskGroup watching_;
+  TaskGroup closing_;
   Bell bell_;
   bool writing_ = false;  // an answer, or a home: one at a time
   bool stirred_ = false;  // since the spool was looked at last

@@ -157,6 +157,20 @@ void TaskPlaces::leave_main() {
   home(node);
 }
 
+bool TaskPlaces::connected() const {
+  return main_.link->connected() || std::any_of(homes_.begin(), homes_.end(),
+                                                [](const auto& each) { return each.second->route.link->connected(); });
+}
+
+bool TaskPlaces::owes() const {
+  return std::any_of(homes_.begin(), homes_.end(), [](const auto& each) { return !each.second->owed.empty(); });
+}
+
+void TaskPlaces::forget_owed(milliseconds age) {
+  const auto old = [now = Clock::now(), age](const auto& each) { return now > after(each.second, age); };
+  for (auto& [node, home] : homes_) std::erase_if(home->owed, old);
+}
+
 void TaskPlaces::stop() {
   stopping_ = true;
   main_.link->cancel();

@@ -14,17 +14,21 @@
 
 namespace gearbox::client {
 
-/// A way to a node, and how it went.
-struct Route {
-  std::unique_ptr<NodeLink> link;
-  unsigned turns = 0;      // of requests, under way over it
-  unsigned waiting = 0;    // of those, without a connection yet
-  bool connected = false;  // at the last try
-  unsigned failures = 0;   // to get a connection, in a row
+/// How it went with a route so far.
+struct Troubles {
+  unsigned failures = 0;  // to get a connection, in a row
   Instant not_before{};
   std::string told;  // the trouble that was remarked last
   Instant told_at{};
   std::string refusal_told;  // likewise, of a refusal by the node
+};
+
+/// A way to a node, and how it went.
+struct Route : Troubles {
+  std::unique_ptr<NodeLink> link;
+  unsigned turns = 0;      // of requests, under way over it
+  unsigned waiting = 0;    // of those, without a connection yet
+  bool connected = false;  // at the last try
 };
 
 /// All on one strand.
@@ -57,6 +61,11 @@ class TaskPlaces {
   /// Tells the node that nobody wants this request's answer any more, at once or when it is reached again. At most
   /// 1,024 such words wait for a node, an hour each: after that its own rules end them.
   void call_off(const RequestId& id, const std::string& node);
+
+  bool connected() const;  // to any node
+  bool owes() const;       // words to nodes that are not reached
+  /// Those that are older.
+  void forget_owed(milliseconds age);
 
   /// Ends all waiting.
   void stop();

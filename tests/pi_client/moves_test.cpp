@@ -221,15 +221,26 @@ TEST_F(Moves, WhatANodeMayHaveAcknowledgedUnheardIsCalledOffThere) {
 }
 
 TEST_F(Moves, AHomeThatHasLostWhatItAcknowledgedHoldsNobodyUp) {
-  a_script_.drop_before_result = 1;  // and knows nothing after that
-  a_script_.busy_after_restart = 1'000;
-  a_script_.busy_code = Errc::unknown_task;
-  ttl_ms_ = 1;  // central is asked again, and names b
+  a_script_.never_answer = true;
   start();
   device_->options.spool.move_after = milliseconds(60'000);
-  EXPECT_EQ(device_->run(), 0);
+  {
+    const auto noted = device_->scratch.path() / "spool/homes";
+    const StopWhen stop([&] { return std::filesystem::exists(noted) && std::filesystem::file_size(noted) > 0; });
+    EXPECT_EQ(device_->run(), 0);
+  }
+  a_->stop();
+  a_script_.busy_submits = 1'000;  // it comes back, and knows nothing
+  a_script_.busy_code = Errc::unknown_task;
+  a_ = std::make_unique<test::FakeNode>(a_script_);
+  device_->options.spool.until_empty = false;
+  {
+    const StopWhen stop([&] { return b_->acks() >= 1; });
+    EXPECT_EQ(device_->run(), 0);
+  }
   stop();
   EXPECT_EQ(answered_by(), "b");
+  EXPECT_GE(a_->counts().submits, 1);
   EXPECT_NE(device_->console.err.find("has lost"), std::string::npos) << device_->console.err;
 }
 

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -174,6 +177,61 @@ TEST(SpoolUpload, AnUnknownTaskWaitsAndHoldsNobodyUp) {
   EXPECT_EQ(device.answers().size(), 1U);
   EXPECT_EQ(device.ids().size(), 6U);
   EXPECT_NE(device.console.err.find("unknown_task"), std::string::npos) << device.console.err;
+}
+
+/// A node that allows a device eight connections at once.
+class EightAtOnce final : public plugin::Transport {
+ public:
+  explicit EightAtOnce(std::string node) : node_(std::move(node)) {}
+  std::string_view scheme() const override { return "tcp"; }
+  Outcome<plugin::Listening> listen(std::string_view url) override { return tcp_.listen(url); }
+  Outcome<plugin::Connection> accept(int listening) override { return tcp_.accept(listening); }
+  Outcome<plugin::Connection> connect(std::string_view url, Instant deadline) override {
+    if (url != node_) return tcp_.connect(url, deadline);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(open_, [](const auto& each) { return inode_of(each.first) != each.second; });
+    if (open_.size() >= 8) return Error{Errc::unreachable, "this device has 8 connections, its limit"};
+    Outcome<plugin::Connection> made = tcp_.connect(url, deadline);
+    if (made) open_[made.value().descriptor] = inode_of(made.value().descriptor);
+    return made;
+  }
+
+ private:
+  static ino_t inode_of(int descriptor) {
+    struct stat status {};
+    return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;
+  }
+  std::string node_;
+  transport_tcp::TcpTransport tcp_;
+  std::mutex mutex_;
+  std::map<int, ino_t> open_;
+};
+
+TEST(SpoolUpload, MoreTasksThanANodeAllowsConnectionsTakeTurns) {
+  test::FakeScript script;
+  script.task.clear();  // own steps
+  test::FakeNode fake(script);
+  Spooling device(fake);
+  const std::string picture = device.picture("a.ppm", 20, 1);
+  for (int i = 0; i < 12; ++i) {
+    const std::string model = "model-" + std::to_string(i);
+    const std::string steps = device.scratch.file(
+        model + ".toml", "[[step]]\nname = \"s\"\nmodel = \"" + model +
+                             "\"\ninputs.image = \"request.image\"\n[result]\nlabel = \"s.label\"\n");
+    SpoolOptions adding = device.options.spool;
+    adding.request.steps_file = steps;
+    adding.files = {picture};
+    StringConsole quiet;
+    ASSERT_EQ(run_spool_add(adding, quiet), 0) << quiet.err;
+  }
+  device.options.spool.until_empty = false;
+  EightAtOnce transport(fake.node_url());
+  {
+    const StopWhen stop([&fake] { return fake.acks() >= 12; });
+    EXPECT_EQ(run_spooled(device.options, device.settings, transport, device.console), 0);
+  }
+  EXPECT_EQ(device.answers().size(), 12U) << device.console.err;
+  EXPECT_TRUE(device.ids().empty());
 }
 
 TEST(SpoolUpload, WhatIsTooOldIsAnsweredWithoutBeingSent) {
