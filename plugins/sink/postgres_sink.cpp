@@ -78,12 +78,15 @@ void PostgresSink::connect(Instant deadline) {
     // "json", not "jsonb": it takes each JSON text as it is, a zero byte in a text included.
     pqxx::work work(*connection);
     work.exec("SET LOCAL client_min_messages = warning");
-    work.exec("CREATE TABLE IF NOT EXISTS " + table_ +
-              "(key text PRIMARY KEY, state text NOT NULL, node text NOT NULL, device text NOT NULL, "
-              "request text NOT NULL, \"user\" text NOT NULL, tenant bigint NOT NULL, task text NOT NULL, "
-              "accepted_unix_ms bigint NOT NULL, finished_unix_ms bigint NOT NULL, "
-              "received_at timestamptz NOT NULL DEFAULT now(), error text NOT NULL, input_bytes bigint NOT NULL, "
-              "output_bytes bigint NOT NULL, result json NOT NULL, stored_in text NOT NULL)");
+    // Asked first: creating needs a right on the schema even where the table is there already.
+    const bool there = !work.exec_params1("SELECT to_regclass($1)::text", table_)[0].is_null();
+    if (!there)
+      work.exec("CREATE TABLE IF NOT EXISTS " + table_ +
+                "(key text PRIMARY KEY, state text NOT NULL, node text NOT NULL, device text NOT NULL, "
+                "request text NOT NULL, \"user\" text NOT NULL, tenant bigint NOT NULL, task text NOT NULL, "
+                "accepted_unix_ms bigint NOT NULL, finished_unix_ms bigint NOT NULL, "
+                "received_at timestamptz NOT NULL DEFAULT now(), error text NOT NULL, input_bytes bigint NOT NULL, "
+                "output_bytes bigint NOT NULL, result json NOT NULL, stored_in text NOT NULL)");
     work.commit();
   }
   connection->prepare("put", "INSERT INTO " + table_ +

@@ -165,11 +165,15 @@ void CentralLink::remember(const wire::ReportOk& answer) {
   const bool same = answer.ticket_keys == remembered_.ticket_keys && answer.revoked == remembered_.revoked;
   // Now and then also for the time: central's clock may have been put right.
   if (same && now < after(remembered_at_, kRememberEvery)) return;
+  if (Outcome<void> saved = save_learned(setup_.remember, answer); !saved) {
+    if (!std::exchange(remember_failed_, true)) {
+      spdlog::warn("central: what was learned is not kept for the next process: {}", escaped(describe(saved.error())));
+    }
+    return;  // tried again with the next report
+  }
+  remember_failed_ = false;
   remembered_ = answer;
   remembered_at_ = now;
-  if (Outcome<void> saved = save_learned(setup_.remember, answer); !saved) {
-    spdlog::warn("central: what was learned is not kept for the next process: {}", escaped(describe(saved.error())));
-  }
 }
 
 void CentralLink::take(const wire::ReportOk& answer) {

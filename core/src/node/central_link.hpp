@@ -80,6 +80,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   Instant learned_{};
   wire::ReportOk remembered_;  // as it was written last, at remembered_at_
   Instant remembered_at_{};
+  bool remember_failed_ = false;  // and said
 };
 
 }  // namespace gearbox::node

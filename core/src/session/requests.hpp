@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -240,7 +241,8 @@ class Requests {
   std::unordered_map<RequestKey, Instant, RequestKeyHash> shelved_;  // answers that only the journal has, since when
   std::deque<std::pair<Instant, RequestKey>> shelf_order_;           // the same, oldest first; and some that are gone
   std::deque<std::weak_ptr<Request>> waiting_;                       // announced, without memory or a place yet
-  std::vector<RequestKey> untold_;  // answers of an earlier process of which no sink may have heard
+  /// Answers of an earlier process of which no sink may have heard, and those of them that were acknowledged meanwhile.
+  std::unordered_set<RequestKey, RequestKeyHash> untold_, forget_when_told_;
   std::uint32_t uploads_ = 0;
   std::size_t open_ = 0;
   RequestCounters counters_;

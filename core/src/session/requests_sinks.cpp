@@ -1,11 +1,14 @@
 // requests_sinks.cpp: what sinks hear of requests that are over. With a journal at least once, whatever is killed when:
 // a request's row in there goes only behind its event, and rows without an event are told of at the next start.
+#include <spdlog/spdlog.h>
+
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
 
+#include "gearbox/base/text.hpp"
 #include "session/requests.hpp"
 #include "session/written.hpp"
 #include "sinks/outbox.hpp"
@@ -88,7 +91,7 @@ void Requests::compare_with_sinks() {
   const std::vector<RequestKey>& told = service_.sinks->known();
   std::unordered_set<RequestKey, RequestKeyHash> known(told.begin(), told.end());
   for (const journal::Kept& kept : service_.journal->kept()) {
-    if (known.erase(kept.key) == 0 && kept.settled) untold_.push_back(kept.key);
+    if (known.erase(kept.key) == 0 && kept.settled) untold_.insert(kept.key);
   }
   for (const RequestKey& key : known) service_.sinks->forget(key);
   tell_next_untold();
@@ -97,11 +100,13 @@ void Requests::compare_with_sinks() {
 /// One at a time: an answer may be large.
 void Requests::tell_next_untold() {
   if (untold_.empty() || service_.journal == nullptr) return;
-  const RequestKey key = untold_.back();
-  untold_.pop_back();
-  service_.journal->fetch(key, [this, alive = alive_](Outcome<journal::Found> found) mutable {
-    asio::post(*service_.io, [this, alive = std::move(alive), found = std::move(found)] {
-      if (!*alive) return;
+  const RequestKey key = *untold_.begin();
+  service_.journal->fetch(key, [this, key, alive = alive_](Outcome<journal::Found> found) mutable {
+    asio::post(*service_.io, [this, key, alive = std::move(alive), found = std::move(found)] {
+      if (!*alive || service_.sinks == nullptr || service_.journal == nullptr) return;  // the node is ending
+      if (!found && found.error().code != Errc::not_found) {
+        spdlog::warn("event=sink_not_told request={} reason=\"{}\"", to_text(key.id), escaped(describe(found.error())));
+      }
       if (found && found.value().kept.settled) {
         const journal::Kept& kept = found.value().kept;
         const Outcome<WrittenRequest> written = written_request(kept.head);
@@ -129,6 +134,8 @@ void Requests::tell_next_untold() {
           service_.sinks->put(std::move(event));
         }
       }
+      untold_.erase(key);
+      if (forget_when_told_.erase(key) > 0) let_journal_forget(key);
       tell_next_untold();
     });
   });
@@ -136,6 +143,10 @@ void Requests::tell_next_untold() {
 
 void Requests::let_journal_forget(const RequestKey& key) {
   if (service_.journal == nullptr) return;
+  if (untold_.contains(key)) {
+    forget_when_told_.insert(key);  // behind its event
+    return;
+  }
   if (service_.sinks != nullptr) return service_.sinks->forget(key);
   service_.journal->forget(key);
 }

@@ -146,5 +146,30 @@ TEST_F(SinksOfRequests, AnEndWithoutAnEventIsToldAtTheNextStart) {
   EXPECT_EQ(sink_->heard(), (std::map<std::string, int>{{done_of(3), 1}})) << "those before are known";
 }
 
+TEST_F(SinksOfRequests, WhatIsAcknowledgedBeforeItWasToldIsToldFirst) {
+  constexpr unsigned char kMany = 12;
+  begin(false);
+  const DevicePtr device = log_in();
+  for (unsigned char i = 1; i <= kMany; ++i) ask(device, "echo", some_bytes(4), id_of(i));
+  ASSERT_TRUE(until([&] { return journal_->counters().settled == kMany; }));
+  end_process();
+  begin(true, {});
+  for (const journal::Kept& kept : std::vector<journal::Kept>(journal_->kept())) requests_->acknowledge(kept.key);
+  EXPECT_TRUE(until([&] { return sink_->heard().size() == kMany && journal_->counters().requests == 0; }))
+      << sink_->heard().size() << ' ' << journal_->counters().requests;
+}
+
+TEST_F(SinksOfRequests, ANodeMayEndWhileItTellsWhatItsLastProcessDidNot) {
+  begin(false);
+  const DevicePtr device = log_in();
+  for (unsigned char i = 1; i <= 3; ++i) ask(device, "echo", some_bytes(4), id_of(i));
+  ASSERT_TRUE(until([&] { return journal_->counters().settled == 3; }));
+  end_process();
+  begin(true, {});
+  end_process();
+  begin(true);
+  EXPECT_TRUE(until([&] { return sink_->heard().size() == 3; }));
+}
+
 }  // namespace
 }  // namespace gearbox::session
