@@ -25,7 +25,8 @@ asio::awaitable<Outcome<void>> enrol(Dialler dialler, const Options* options, co
   const CentralAddress& central = options->central;
   auto stream = co_await dial(dialler, central.url, central.server_key, kWithin);
   for (std::size_t i = 0; !stream && i < central.others.size(); ++i) {
-    stream = co_await dial(dialler, central.others[i].url, central.others[i].server_key, kWithin);
+    const CentralPlace& next = central.others[i];
+    stream = co_await dial(dialler, next.url, next.server_key, kWithin);
   }
   if (!stream) co_return std::move(stream).error();
   wire::Enrol enrol;
