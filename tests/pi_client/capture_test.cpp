@@ -246,8 +246,7 @@ TEST(V4l2, WhatIsNotThereOrNoCameraIsSaid) {
 TEST(V4l2, ACameraGivesWholePictures) {
   const char* device = "/dev/video0";
   if (::access(device, R_OK | W_OK) != 0) {
-    std::puts("NOT RUN: no camera at /dev/video0");
-    GTEST_SKIP() << "no camera";
+    GTEST_SKIP() << "NOT RUN: no camera at /dev/video0";
   }
   const auto source = make_v4l2_source(device, 0, 0);
   const StopBell stop;

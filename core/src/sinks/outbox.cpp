@@ -199,6 +199,7 @@ struct Outbox::State {
   struct Change {
     Waiting waiting;  // of that sink, then
     std::uint64_t dead = 0;
+    std::map<std::string, std::vector<std::string>> letters;  // dead ones, by why
   };
 
   Outcome<void> write(std::vector<Order>& batch) {
@@ -216,15 +217,18 @@ struct Outbox::State {
     std::uint64_t lost = 0;
     for (const Order& order : batch) {
       if (const auto* put = std::get_if<Put>(&order)) {
-        written = write(*put, configs, changes, lost);
+        written = write(*put, configs, changes);
       } else if (const auto* gone = std::get_if<Forget>(&order)) {
         written = queue.forget(gone->key);
       } else if (const auto* report = std::get_if<Report>(&order)) {
-        written = write(*report, configs.at(report->sink), changes[report->sink], lost);
+        written = write(*report, changes[report->sink]);
       }
       if (!written) break;
     }
-    if (written) written = queue.commit();
+    if (written) {
+      for (auto& [name, change] : changes) bury(configs.at(name), change, lost);
+      written = queue.commit();
+    }
     if (!written) {
       queue.rollback();
       return written;
@@ -234,7 +238,7 @@ struct Outbox::State {
   }
 
   Outcome<void> write(const Put& put, const std::map<std::string, config::SinkConfig>& configs,
-                      std::map<std::string, Change>& changes, std::uint64_t& lost) {
+                      std::map<std::string, Change>& changes) {
     const std::string body = to_json(put.event, setup.node, setup.stored_in);
     std::vector<std::string> takers;
     std::vector<std::string> full;
@@ -253,13 +257,13 @@ struct Outbox::State {
       changes.at(name).waiting.bytes += body.size();
     }
     for (const std::string& name : full) {
-      bury(configs.at(name), {body}, "the queue of this sink was full", changes.at(name), lost);
+      changes.at(name).letters["the queue of this sink was full"].push_back(body);
     }
     return done();
   }
 
-  Outcome<void> write(const Report& report, const config::SinkConfig& config, Change& change, std::uint64_t& lost) {
-    for (const Report::Dead& dead : report.dead) bury(config, {dead.body}, dead.why, change, lost);
+  Outcome<void> write(const Report& report, Change& change) {
+    for (const Report::Dead& dead : report.dead) change.letters[dead.why].push_back(dead.body);
     for (const std::int64_t id : report.done) {
       BOOST_OUTCOME_TRY(queue.take_out(report.sink, id));
     }
@@ -270,18 +274,20 @@ struct Outbox::State {
     return done();
   }
 
+  /// The dead letters of a batch together: a sync for each event would hold up all sinks, whose one thread this is.
   /// Counted as lost when even that cannot be written: the queue must go on.
-  void bury(const config::SinkConfig& sink, const std::vector<std::string_view>& events, std::string_view why,
-            Change& change, std::uint64_t& lost) {
+  void bury(const config::SinkConfig& sink, Change& change, std::uint64_t& lost) {
     DeadLetters letters(folder_of(sink.name), sink.dead_letter_bytes);
-    const Outcome<void> added = letters.add(events, why);
-    if (added) {
-      change.dead += events.size();
-      return;
+    for (const auto& [why, events] : change.letters) {
+      const Outcome<void> added = letters.add({events.begin(), events.end()}, why);
+      if (added) {
+        change.dead += events.size();
+        continue;
+      }
+      lost += events.size();
+      const std::lock_guard lock(mutex);
+      complain(added.error());
     }
-    lost += events.size();
-    const std::lock_guard lock(mutex);
-    complain(added.error());
   }
 
   void put_in_force(const std::vector<Order>& batch, const std::map<std::string, Change>& changes, std::uint64_t lost) {
