@@ -1,0 +1,157 @@
+"""Group: the ranks of one engine, the plan that runs on them, its epoch, and who has how much cache in use."""
+import importlib
+import os
+import tempfile
+
+from .collective import shared
+from .gears import plan_of_gear
+from .plan import plan_of_dict
+from .ranks import RankProcess
+from .role import Topology, roles_of
+from .wire import WireClosed, packed
+
+
+class ReplicaState:
+    """One replica of the plan that runs, with the steps that are on their way through it."""
+
+    def __init__(self, number, replica):
+        self.number, self.weight = number, replica.weight
+        self.ranks = replica.ranks
+        self.depth = len(replica.stages)  # steps that may be on their way at once
+        last = sorted(replica.stages[-1].ranks, key=lambda part: part.vocab)
+        self.last_ranks = [part.rank for part in last]  # in the order of the vocabulary
+        self.sequences = []
+        self.in_flight = 0
+        self.idle_since = 0  # monotonic ns of its last result
+
+
+class Group:
+    """Threads: the driver's only."""
+
+    def __init__(self, options):
+        self.options = options
+        module, _, name = options.engine.partition(":")
+        self.engine = getattr(importlib.import_module(module), name)
+        self.shape = self.engine.shape_of(options.checkpoint)
+        self.units = max(1, int(options.cache_mb * (1 << 20)) // self.shape.unit_bytes)
+        self.arena_size = self.engine.arena_bytes(self.shape, options.max_running, self.units)
+        self.collective = options.collective
+        if self.collective == "auto":
+            self.collective = "shared" if os.path.exists(shared.library_path()) else "gloo"
+        self.ranks = {}
+        self.plan = None
+        self.epoch = 0
+        self.roles, self.replicas = {}, []
+        self.used = [0] * options.ranks   # cache units of each rank in use
+        self.extra = [0] * options.ranks  # and those that a shift needs beside
+        self.region = None
+        self.lost = set()                 # ranks whose socket failed: the driver has to look after them
+
+    def first_plan(self, recorded):
+        if recorded is not None:
+            return self.read_plan(recorded)
+        if self.options.plan is not None:
+            return self.read_plan(self.options.plan)
+        return plan_of_gear(self.options.gear, self.options.ranks, self.shape, self.options.shares)
+
+    def read_plan(self, value):
+        """Errors: PlanError."""
+        plan = plan_of_dict(value, self.shape)
+        beyond = [rank for rank in plan.ranks if rank >= self.options.ranks]
+        if beyond:
+            raise ValueError(f"plan: rank {beyond[0]} is none of this group's {self.options.ranks}")
+        return plan
+
+    def spawn(self, number):
+        settings = {"rank": number, "engine": self.options.engine, "checkpoint": os.path.abspath(self.options.checkpoint),
+                    "shape": self.shape.as_dict(), "slots": self.options.max_running, "units": self.units,
+                    "budget_bytes": self.options.memory_mb << 20, "step_rows": self.options.prefill_rows + self.options.max_running,
+                    "collective": self.collective, "limit_ms": int(self.options.step_limit_s * 2000)}
+        rank = RankProcess(number, settings, self.arena_size, self.options.python)
+        self.ranks[number] = rank
+        rank.start()
+        return rank
+
+    def introduce(self, number):
+        """A new rank and all others come to know each other's arenas."""
+        for other in self.ranks.values():
+            if other.number != number and other.started:
+                self.send(other.number, {"op": "attach", "rank": number, "units": self.units}, [self.ranks[number].arena])
+                self.send(number, {"op": "attach", "rank": other.number, "units": self.units}, [other.arena])
+
+    def send(self, number, head, descriptors=()):
+        """To one rank; a failure is noted in `lost`."""
+        try:
+            self.ranks[number].wire.send(head, descriptors=descriptors)
+        except WireClosed:
+            self.lost.add(number)
+
+    def send_all(self, head, blob=b"", ranks=None, descriptors=()):
+        data = packed(dict(head, descriptors=len(descriptors)) if descriptors else head, blob)
+        for number in self.ranks if ranks is None else ranks:
+            try:
+                self.ranks[number].wire.send_packed(data, descriptors)
+            except WireClosed:
+                self.lost.add(number)
+
+    def meeting_place(self, plan):
+        """Where the ranks of a plan's next epoch meet: (region or None, more of the message, descriptors)."""
+        if self.collective == "shared":
+            region = shared.Region.make(Topology(plan))
+            return region, {}, [region.fd]
+        handle, path = tempfile.mkstemp(prefix="gearbox-gloo-")
+        os.close(handle)
+        os.unlink(path)
+        return StorePath(path), {"store": path}, []
+
+    def take(self, plan, epoch, region):
+        """This is the plan that runs now."""
+        if self.region is not None:
+            self.region.close()
+        self.plan, self.epoch, self.region = plan, epoch, region
+        self.roles = roles_of(plan, self.shape)
+        self.replicas = [ReplicaState(number, replica) for number, replica in enumerate(plan.replicas)]
+
+    def recount(self, sequences):
+        """Used units from the sequences as they are."""
+        self.used = [0] * self.options.ranks
+        for sequence in sequences:
+            if sequence.replica >= 0:
+                self.count(sequence, 0, sequence.blocks, 1)
+
+    def count(self, sequence, first, end, sign):
+        for rank in self.replicas[sequence.replica].ranks:
+            self.used[rank] += sign * self.roles[rank].units(first, end)
+
+    def fits(self, replica, first, end):
+        """Is there room for these blocks of a sequence in every rank of the replica?"""
+        return all(self.used[rank] + self.extra[rank] + self.roles[rank].units(first, end) <= self.units for rank in replica.ranks)
+
+    def ever_fits(self, blocks):
+        return any(all(self.roles[rank].units(0, blocks) <= self.units for rank in replica.ranks) for replica in self.replicas)
+
+    def close(self):
+        for rank in self.ranks.values():
+            rank.kill()
+        for rank in self.ranks.values():
+            rank.close()
+        self.ranks = {}
+        if self.region is not None:
+            self.region.close()
+            self.region = None
+
+
+class StorePath:
+    """gloo's meeting place: a file, which goes when its epoch does."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def abort(self):
+        """Ranks hear of each other's ends by their connections."""
+
+    def close(self):
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            pass

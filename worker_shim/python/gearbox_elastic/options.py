@@ -1,0 +1,63 @@
+"""Options of a group, as engine.toml beside a model names them. Unknown keys and wrong values are errors that name the key."""
+import dataclasses
+import os
+import typing
+
+
+@dataclasses.dataclass
+class Options:
+    checkpoint: str = ""                 # llama2.c's or GGUF; relative to the file
+    tokenizer: str = ""                  # llama2.c's; a GGUF file brings its own
+    random: typing.Optional[dict] = None  # {seed, and the fields of a shape}: write a random checkpoint where there is none
+    ranks: int = 4
+    gear: int = 1                        # the plan of the first start; later the recorded one
+    plan: typing.Optional[dict] = None   # in place of a gear
+    shares: typing.Optional[list] = None  # what each rank carries beside the others
+    cache_mb: float = 64                 # of each rank
+    memory_mb: int = 0                   # of weights and buffers of each rank; 0: not bounded
+    max_running: int = 32                # sequences that hold cache
+    max_waiting: int = 1024              # sequences that wait; more are refused
+    prefill_rows: int = 256              # rows of one step, at most
+    collective: str = "auto"             # auto, shared, gloo
+    engine: str = "gearbox_elastic.llama_engine:LlamaEngine"
+    state: str = ""                      # folder of the commit record; empty: none is kept
+    control: str = ""                    # path of the control socket; empty: none
+    python: str = ""                     # of the ranks; empty: this one
+    price_limit_s: float = 2.0           # a rank that has not answered by then is taken for a no
+    prepare_limit_s: float = 120.0
+    step_limit_s: float = 20.0           # a step that takes longer is taken for hung: ranks that do not answer are replaced
+    start_limit_s: float = 120.0
+    most_deaths: int = 20                # of ranks within 60 s; then the group gives up
+
+    @classmethod
+    def of_dict(cls, values, folder="", place="engine options"):
+        known = {field.name: field for field in dataclasses.fields(cls)}
+        for key, value in values.items():
+            if key not in known:
+                raise ValueError(f"{place}: unknown key '{key}'")
+            default = known[key].default
+            kinds = (int, float) if isinstance(default, float) else type(default) if default is not None else (dict, list)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise ValueError(f"{place}: {key} = {value!r} is of the wrong type")
+        made = cls(**values)
+        for key, low, high in (("ranks", 1, 64), ("max_running", 1, 4096), ("max_waiting", 1, 1 << 20), ("prefill_rows", 1, 65536),
+                               ("cache_mb", 0.01, 1 << 20), ("memory_mb", 0, 1 << 20), ("most_deaths", 1, 1000)):
+            if not low <= getattr(made, key) <= high:
+                raise ValueError(f"{place}: {key} = {getattr(made, key)} is not from {low} to {high}")
+        if made.collective not in ("auto", "shared", "gloo"):
+            raise ValueError(f"{place}: collective = {made.collective!r} is none of auto, shared, gloo")
+        for key in ("checkpoint", "tokenizer", "state", "control"):
+            if getattr(made, key):
+                setattr(made, key, os.path.join(folder, os.path.expanduser(getattr(made, key))))
+        return made
+
+
+def read_options(path):
+    """Errors: OSError, ValueError (also of TOML itself), each with the file's name."""
+    import tomllib
+    with open(path, "rb") as file:
+        try:
+            values = tomllib.load(file)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{path}: {error}") from None
+    return Options.of_dict(values, os.path.dirname(os.path.abspath(path)), os.fspath(path))

@@ -1,0 +1,55 @@
+"""RankProcess: a rank as the driver sees it: a child process, its socket, the shared memory of its cache."""
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+from .wire import Wire
+
+SEND_LIMIT_S = 5
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class RankProcess:
+    """Start it on the thread that lives as long as the group: the kernel ends a rank when the thread that made it is gone."""
+
+    def __init__(self, number, settings, arena_size, python=""):
+        self.number, self.settings = number, settings
+        self.arena = os.memfd_create(f"gearbox-cache-{number}", os.MFD_CLOEXEC)
+        os.ftruncate(self.arena, arena_size)
+        ours, theirs = socket.socketpair()
+        environment = dict(os.environ, PYTHONPATH=HERE, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
+                           MKL_NUM_THREADS="1")
+        try:
+            self.process = subprocess.Popen([python or sys.executable, "-m", "gearbox_elastic.rank", str(theirs.fileno())],
+                                            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
+        except BaseException:
+            ours.close()
+            os.close(self.arena)
+            raise
+        finally:
+            theirs.close()
+        # One that takes nothing any more is as good as dead; the driver must not hang on it.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_LIMIT_S, 0))
+        self.wire = Wire(ours)
+        self.started = False  # its engine is made
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def start(self):
+        self.wire.send({"op": "start", "settings": self.settings}, descriptors=[self.arena])
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+
+    def close(self):
+        """Ends it and waits for its end."""
+        self.kill()
+        self.process.wait()
+        self.wire.close()
+        os.close(self.arena)
