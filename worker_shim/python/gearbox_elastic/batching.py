@@ -13,6 +13,9 @@ from .sampling import choose, choose_top_p
 from .sequences import Overloaded, Refused, Sequence, Stream, blocks_of
 
 
+SHORT_STEP_ROWS = 64
+
+
 class Step:
     __slots__ = ("number", "replica", "rows", "sampled", "parts", "sent")
 
@@ -120,7 +123,8 @@ class Batching:
         step = Step()
         step.rows, step.sampled, step.parts = [], [], {}
         slots, tokens, positions, sample = [], [], [], []
-        room = self.group.options.prefill_rows
+        # A shift waits for the steps that are on their way: no long ones shortly before it.
+        room = min(self.group.options.prefill_rows, SHORT_STEP_ROWS if self.next_blocks is not None else 1 << 30)
         for sequence in ready:
             if len(step.rows) >= share:
                 break
