@@ -13,7 +13,7 @@ class Options:
     gear: int = 1                        # the plan of the first start; later the recorded one
     plan: typing.Optional[dict] = None   # in place of a gear
     shares: typing.Optional[list] = None  # what each rank carries beside the others
-    cache_mb: float = 64                 # of each rank
+    cache_mb: float = 64.0               # of each rank
     memory_mb: int = 0                   # of weights and buffers of each rank; 0: not bounded
     max_running: int = 32                # sequences that hold cache
     max_waiting: int = 1024              # sequences that wait; more are refused
