@@ -61,3 +61,30 @@ class Llama2Tokenizer:
         if token in (1, 2):
             return b""
         return self._bytes.get(raw, raw)
+
+
+class ByteTokenizer:
+    """For models without a tokenizer: each byte is a token, numbered as llama2.c numbers them."""
+
+    def __init__(self, vocab):
+        if vocab < FIRST_BYTE + 256:
+            raise ValueError(f"a vocabulary of {vocab} has no room for the 256 bytes: name a tokenizer")
+
+    def encode(self, text, bos=1):
+        raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+        return ([] if bos is None else [bos]) + [value + FIRST_BYTE for value in raw]
+
+    def piece(self, token):
+        return bytes([token - FIRST_BYTE]) if FIRST_BYTE <= token < FIRST_BYTE + 256 else b""
+
+
+def open_tokenizer(path, checkpoint, shape):
+    """`path`: llama2.c's file; empty: what the checkpoint carries, or bytes."""
+    if path:
+        return Llama2Tokenizer(path, shape.vocab)
+    with open(checkpoint, "rb") as file:
+        magic = file.read(4)
+    if magic == b"GGUF":
+        from .gguf_tokenizer import GgufTokenizer
+        return GgufTokenizer(checkpoint)
+    return ByteTokenizer(shape.vocab)
