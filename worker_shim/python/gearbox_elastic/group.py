@@ -1,4 +1,5 @@
 """Group: the ranks of one engine, the plan that runs on them, its epoch, and who has how much cache in use."""
+import dataclasses
 import importlib
 import os
 import tempfile
@@ -33,6 +34,8 @@ class Group:
         module, _, name = options.engine.partition(":")
         self.engine = getattr(importlib.import_module(module), name)
         self.shape = self.engine.shape_of(options.checkpoint)
+        if options.context:
+            self.shape = dataclasses.replace(self.shape, positions=min(options.context, self.shape.positions))
         self.units = max(1, int(options.cache_mb * (1 << 20)) // self.shape.unit_bytes)
         self.arena_size = self.engine.arena_bytes(self.shape, options.max_running, self.units)
         self.collective = options.collective

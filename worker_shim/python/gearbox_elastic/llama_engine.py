@@ -1,4 +1,5 @@
 """LlamaEngine: a Llama-style decoder as an Engine."""
+import ctypes
 import os
 
 import numpy as np
@@ -11,6 +12,9 @@ from .engine import Engine, Moved, Price
 from .role import Role, roles_of
 from .shape import ModelShape
 from .weights import Weights
+
+
+_LIBC = ctypes.CDLL(None)
 
 
 class Placement:
@@ -187,6 +191,7 @@ class LlamaEngine(Engine):
         if self.old is not None:
             self.old.close()
             self.old = None
+            _LIBC.malloc_trim(0)  # the allocator would keep what the old slices took for itself
 
     def abort(self):
         if self.next is not None:

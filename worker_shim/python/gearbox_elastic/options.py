@@ -9,6 +9,9 @@ class Options:
     checkpoint: str = ""                 # llama2.c's or GGUF; relative to the file
     tokenizer: str = ""                  # llama2.c's; a GGUF file brings its own
     random: typing.Optional[dict] = None  # {seed, and the fields of a shape}: write a random checkpoint where there is none
+    template: str = ""                   # what the prompt stands in, as {prompt}: for models that were trained on dialogues
+    defaults: typing.Optional[dict] = None  # of requests: max_tokens, temperature, top_p, seed, stop, ignore_end
+    context: int = 0                     # the longest sequence; 0: the model's
     ranks: int = 4
     gear: int = 1                        # the plan of the first start; later the recorded one
     plan: typing.Optional[dict] = None   # in place of a gear
@@ -40,14 +43,14 @@ class Options:
             if not isinstance(value, kinds) or isinstance(value, bool):
                 raise ValueError(f"{place}: {key} = {value!r} is of the wrong type")
         made = cls(**values)
-        for key, low, high in (("ranks", 1, 64), ("max_running", 1, 4096), ("max_waiting", 1, 1 << 20), ("prefill_rows", 1, 65536),
+        for key, low, high in (("ranks", 1, 64), ("context", 0, 1 << 24), ("max_running", 1, 4096), ("max_waiting", 1, 1 << 20), ("prefill_rows", 1, 65536),
                                ("cache_mb", 0.01, 1 << 20), ("memory_mb", 0, 1 << 20), ("most_deaths", 1, 1000)):
             if not low <= getattr(made, key) <= high:
                 raise ValueError(f"{place}: {key} = {getattr(made, key)} is not from {low} to {high}")
         if made.collective not in ("auto", "shared", "gloo"):
             raise ValueError(f"{place}: collective = {made.collective!r} is none of auto, shared, gloo")
         for key in ("checkpoint", "tokenizer", "state", "control"):
-            if getattr(made, key):
+            if getattr(made, key) and not getattr(made, key).startswith("package:"):
                 setattr(made, key, os.path.join(folder, os.path.expanduser(getattr(made, key))))
         return made
 

@@ -45,8 +45,11 @@ class GlooLinks(Links):
 
     def _wait(self, start):
         try:
+            if self._store is None:
+                raise RuntimeError("this epoch is over")
             start().wait()
         except RuntimeError as error:  # a peer's connection is closed, or the time is up
+            self.close()  # whoever waits for this rank now hears of it by its own connections
             raise CollectiveError(str(error).splitlines()[0]) from None
 
     def all_reduce(self, x):

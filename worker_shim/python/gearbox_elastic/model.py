@@ -1,0 +1,160 @@
+"""Model: a group of ranks as one model of a node. A package names it in its model.py, with its options in engine.toml:
+
+    from gearbox_elastic.model import Model
+
+Inputs: `prompt` (UINT8: text, or a JSON object with "prompt" and any of max_tokens, temperature, top_p, seed, stop, ignore_end); each of
+those may also be an input of its own. Outputs: `text` (UINT8 [-1]) and `tokens` (INT32 [-1]).
+"""
+import fcntl
+import json
+import os
+import sys
+
+import numpy as np
+
+import gearbox_worker
+
+from .driver import Driver, GroupFailed
+from .options import read_options
+from .random_checkpoint import write_random_checkpoint
+from .sequences import Refused, Request
+from .shape import ModelShape
+from .stop_text import StopText
+from .tokenizer import open_tokenizer
+
+ALONE_WAIT_S = 0.25   # how long a generator waits for its next token while no other one is open
+OTHERS_WAIT_S = 0.01  # and while others are: it holds them up meanwhile
+MOST_STOPS = 16
+MOST_STATES = 16
+DEFAULTS = {"max_tokens": 128, "temperature": 0.0, "top_p": 1.0, "seed": 0, "stop": [], "ignore_end": False}
+
+
+def state_folder(name):
+    """A folder that is this process's alone while it lives, and the next one's afterwards: (path, the descriptor of its lock).
+
+    Workers of the same model each have one of their own."""
+    base = os.environ.get("GEARBOX_STATE") or os.path.join(
+        os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "gearbox")
+    for number in range(MOST_STATES):
+        folder = os.path.join(base, "elastic", name if number == 0 else f"{name}-{number}")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return folder, lock
+        except BlockingIOError:
+            os.close(lock)
+    raise RuntimeError(f"{MOST_STATES} workers of {name} have state folders already")
+
+
+class Model:
+    def load(self, record, device):
+        if device not in ("", "cpu"):
+            raise ValueError(f"device {device!r}: the elastic engine computes on CPUs only so far")
+        options = read_options(os.path.join(record.folder, "engine.toml"))
+        self._lock = None
+        if not options.state:
+            options.state, self._lock = state_folder(record.name)
+        if not options.control:
+            options.control = os.path.join(options.state, "control.sock")
+        self._find_checkpoint(options)
+        self.options = options
+        self.driver = Driver(options)
+        self.tokenizer = open_tokenizer(options.tokenizer, options.checkpoint, self.driver.group.shape)
+        self.driver.start()
+        self.open = 0
+
+    @staticmethod
+    def _find_checkpoint(options):
+        if options.checkpoint.startswith("package:"):
+            package, _, path = options.checkpoint[len("package:"):].partition("/")
+            options.checkpoint = gearbox_worker.package_file(package, path)
+        elif options.random is not None and not os.path.exists(options.checkpoint):
+            values = dict(options.random)
+            seed = values.pop("seed", 1)
+            if not options.checkpoint:
+                options.checkpoint = os.path.join(options.state, "random.bin")
+            if not os.path.exists(options.checkpoint):
+                write_random_checkpoint(options.checkpoint, ModelShape(**values), seed)
+
+    def _asked(self, request):
+        """Errors: BadInput."""
+        text = bytes(request["prompt"])
+        asked = dict(DEFAULTS, **(self.options.defaults or {}))
+        if text.lstrip()[:1] == b"{":
+            try:
+                given = json.loads(text)
+                text = given.pop("prompt")
+                if not isinstance(text, str):
+                    raise ValueError("its prompt is no text")
+            except (ValueError, KeyError) as error:
+                raise gearbox_worker.BadInput(f"prompt: it begins with {{ and is no JSON object with a prompt: {error}") from None
+            unknown = sorted(set(given) - set(DEFAULTS))
+            if unknown:
+                raise gearbox_worker.BadInput(f"prompt: unknown key '{unknown[0]}'")
+            asked.update(given)
+        for name in DEFAULTS:
+            if name in request:
+                value = request[name]
+                asked[name] = [bytes(each) for each in value.reshape(-1)] if name == "stop" else value.reshape(-1)[0].item()
+        return text, asked
+
+    def _request(self, text, asked):
+        try:
+            stops = [stop.encode() if isinstance(stop, str) else bytes(stop) for stop in asked["stop"]]
+            if len(stops) > MOST_STOPS:
+                raise ValueError(f"more than {MOST_STOPS} stop words")
+            if self.options.template:
+                text = self.options.template.replace("{prompt}", text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
+            shape = self.driver.group.shape
+            prompt = self.tokenizer.encode(text, shape.bos)
+            request = Request(prompt, int(asked["max_tokens"]), float(asked["temperature"]), float(asked["top_p"]),
+                              int(asked["seed"]) % (1 << 64), () if asked["ignore_end"] else shape.ends)
+        except (ValueError, TypeError) as error:
+            raise gearbox_worker.BadInput(str(error)) from None
+        return request, StopText(stops)
+
+    def stream(self, request):
+        text, asked = self._asked(request)
+        return self._parts(*self._request(text, asked))
+
+    def _parts(self, request, stop):
+        try:
+            stream = self.driver.submit(request)
+        except Refused as error:
+            raise gearbox_worker.BadInput(str(error)) from None
+        except GroupFailed as error:
+            self._give_up(error)
+        self.open += 1
+        try:
+            over = False
+            while not over and not stop.over:
+                tokens, over = stream.take(ALONE_WAIT_S if self.open == 1 else OTHERS_WAIT_S)
+                piece = b"".join(stop.feed(self.tokenizer.piece(token)) for token, _ in tokens if not stop.over)
+                if over and not stop.over:
+                    piece += stop.rest()
+                if over and stream.error:
+                    if self.driver.failure:
+                        self._give_up(stream.error)
+                    raise RuntimeError(stream.error)
+                # Nothing yet is a part, too: an empty one, so that other generators have their turn.
+                yield self._part(piece, [token for token, _ in tokens])
+        finally:
+            self.open -= 1
+            self.driver.cancel(stream)
+
+    @staticmethod
+    def _part(piece, tokens):
+        return {"text": np.frombuffer(piece, np.uint8), "tokens": np.array(tokens, np.int32)}
+
+    @staticmethod
+    def _give_up(error):
+        """Nothing of this process can serve any more: the node starts another one."""
+        print(f"gearbox_elastic: event=given_up why=\"{error}\"", file=sys.stderr, flush=True)
+        os._exit(70)
+
+    def example(self):
+        return {"prompt": np.frombuffer(b'{"prompt": "Once", "max_tokens": 2}', np.uint8)}
+
+    def close(self):
+        self.driver.close()
