@@ -20,8 +20,10 @@ class RankProcess:
         self.arena = os.memfd_create(f"gearbox-cache-{number}", os.MFD_CLOEXEC)
         os.ftruncate(self.arena, arena_size)
         ours, theirs = socket.socketpair()
-        environment = dict(os.environ, PYTHONPATH=HERE, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
-                           MKL_NUM_THREADS="1")
+        # The paths of this process, and nothing else of the user's own Python: as worker_shim does it.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment.update(PYTHONPATH=os.pathsep.join(filter(None, [HERE, *sys.path])), PYTHONNOUSERSITE="1",
+                           PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
         try:
             self.process = subprocess.Popen([python or sys.executable, "-m", "gearbox_elastic.rank", str(theirs.fileno())],
                                             pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
