@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -90,6 +91,37 @@ class Ranks(unittest.TestCase):
                 found.compare(f"kill {number} in gear {gear} {line['prompt']!r}", stream.all(120), line["greedy_ids"])
             found.check()
         self.assert_whole(driver)
+
+    def test_ranks_killed_at_random_moments_of_shifts(self):
+        """Whole in one gear, the recorded one, whatever the moment; every answer once and golden."""
+        chance = random.Random(11)
+        with tempfile.TemporaryDirectory(prefix="gearbox-elastic-") as state:
+            driver = self.start(most_deaths=1000, state=state)
+            outcomes = {"done": 0, "recovered": 0, "refused": 0}
+            for number in range(2 * KILLS):
+                gear = chance.randint(1, 6)
+                streams = self.submit_all(driver)
+                driver.ask({"op": "status"}, 10)
+                answers = []
+                victim = self.pid(driver, chance.randrange(4))
+                killer = threading.Timer(chance.random() * 0.25, os.kill, (victim, signal.SIGKILL))
+                killer.start()
+                driver._post(lambda: driver.command({"op": "shift", "gear": gear}, answers.append))
+                self.check(streams)
+                killer.join()
+                wait_for(lambda: answers and driver.ask({"op": "status"}, 60)["phase"] == "running")
+                answer = answers[0]
+                outcomes["recovered" if answer.get("recovered") else "done" if answer["ok"] else "refused"] += 1
+                with open(os.path.join(state, "gear.json"), encoding="utf-8") if driver.record.plan else open(os.devnull) as file:
+                    recorded = json.loads(file.read() or "null")
+                status = driver.ask({"op": "status"}, 60)
+                if answer["ok"]:
+                    self.assertEqual(status["gear"], gear)
+                if recorded is not None:
+                    self.assertEqual(status["plan"], recorded["plan"])
+            print(f"shifts in which a rank was killed: {outcomes}")
+            wait_for(lambda: driver.ask({"op": "status"}, 60)["phase"] == "running")
+            self.assert_whole(driver)
 
     def test_a_rank_killed_while_it_is_asked_for_its_price(self):
         driver = self.start()
