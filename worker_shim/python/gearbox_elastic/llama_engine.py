@@ -130,43 +130,40 @@ class LlamaEngine(Engine):
 
     def import_cache(self, moves):
         moved = Moved()
+        alike = {}
         for move in moves:
-            self._take_over(move, moved)
+            if move.old >= 0 and self._role_in(self.next, move.new) is not None:
+                alike.setdefault(move.old, []).append(move)
+        for old, group in alike.items():
+            self._take_over(old, group, moved)
         self.cache_moved_bytes += moved.bytes
         return moved
 
-    def _take_over(self, move, moved):
-        """Blocks that this rank owns in the next plan and does not have there yet: its own stay where they are, others are copied."""
-        role = self._role_in(self.next, move.new)
-        if role is None or move.old < 0:
-            return
-        arena = self.arena
-        blocks = np.flatnonzero(role.owned[move.first:move.end]) + move.first
-        if not len(blocks):
-            return
-        to = arena.next_table[move.slot]
-        for owner in self.current.of_replica.get(move.old, ()):
-            theirs = blocks[owner.owned[blocks]]
-            layers = range(max(role.layers[0], owner.layers[0]), min(role.layers[1], owner.layers[1]))
-            heads = range(max(role.kv_heads[0], owner.kv_heads[0]), min(role.kv_heads[1], owner.kv_heads[1]))
+    def _take_over(self, old, moves, moved):
+        """Blocks that this rank owns in the next plan and does not have there yet: its own stay where they are, others are copied.
+        All sequences of one replica at once: the switch waits for it."""
+        role, arena = self.next.role, self.arena
+        slots = np.repeat([move.slot for move in moves], [move.end - move.first for move in moves])
+        blocks = np.concatenate([np.arange(move.first, move.end) for move in moves])
+        slots, blocks = slots[role.owned[blocks]], blocks[role.owned[blocks]]
+        for owner in self.current.of_replica.get(old, ()):
+            theirs = np.flatnonzero(owner.owned[blocks])
+            layers = np.arange(max(role.layers[0], owner.layers[0]), min(role.layers[1], owner.layers[1]))
+            heads = np.arange(max(role.kv_heads[0], owner.kv_heads[0]), min(role.kv_heads[1], owner.kv_heads[1]))
             if not len(theirs) or not len(layers) or not len(heads):
                 continue
-            place = np.ix_(layers, heads, theirs)
+            place = (slots[theirs, None, None], layers[None, :, None], heads[None, None, :], blocks[theirs, None, None])
             source = self.arenas[owner.rank]
-            units = source.table_of(self.current.epoch)[move.slot][place]
-            wanted = (to[place] < 0) & (units >= 0) & (units < source.units)
-            if not wanted.any():
-                continue
+            units, to = source.table_of(self.current.epoch)[place], arena.next_table[place]
+            wanted = (to < 0) & (units >= 0) & (units < source.units)  # the source's table is not ours: it is checked
             if owner.rank == self.rank:
-                to[place] = np.where(wanted, units, to[place])
-                continue
-            fresh = arena.allocate(int(np.count_nonzero(wanted)))
-            arena.by_unit[fresh] = source.by_unit[units[wanted]]
-            target = to[place]
-            target[wanted] = fresh
-            to[place] = target
-            moved.units += len(fresh)
-            moved.bytes += len(fresh) * self.shape.unit_bytes
+                to[wanted] = units[wanted]
+            else:
+                to[wanted] = arena.allocate(int(np.count_nonzero(wanted)))
+                arena.by_unit[to[wanted]] = source.by_unit[units[wanted]]
+                moved.units += int(np.count_nonzero(wanted))
+                moved.bytes += int(np.count_nonzero(wanted)) * self.shape.unit_bytes
+            arena.next_table[place] = to
 
     def export_cache(self, slots, first, end):
         table, role = self.arena.table, self.current.role
@@ -178,10 +175,7 @@ class LlamaEngine(Engine):
         return b"".join(found)
 
     def switch(self, moves):
-        moved = Moved()
-        for move in moves:
-            self._take_over(move, moved)
-        self.cache_moved_bytes += moved.bytes
+        moved = self.import_cache(moves)
         self.old, self.current, self.next = self.current, self.next, None
         self.arena.flip(self.current.epoch)
         return moved

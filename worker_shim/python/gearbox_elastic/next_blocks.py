@@ -76,9 +76,9 @@ class NextBlocks:
                 return rank, over
         return None
 
-    def all_moves(self, sequences):
-        """What the switch takes over, as far as it is not imported: whole sequences, since kept units have to be named, too."""
-        return [Move(each.slot, each.replica, each.next_replica, 0, each.blocks) for each in sequences]
+    def moves_left(self, sequences):
+        """What is not imported yet, of whole sequences: blocks that stay where they are have to be named, too."""
+        return [Move(each.slot, each.replica, each.next_replica, each.imported, each.blocks) for each in sequences]
 
     def old_units(self, sequences):
         """Of each rank: units that only the plan that runs needs."""

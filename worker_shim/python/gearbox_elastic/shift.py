@@ -35,12 +35,12 @@ class Shift:
         self.writer = self.write_error = None
         self.began = time.monotonic()
         self.report = {"gear": plan.gear, "from_gear": driver.group.plan.gear, "epoch": self.epoch, "term": term, "weight_bytes": 0,
-                       "imported_bytes": 0, "pause_bytes": 0, "pause_ms": 0.0, "copy_ms": 0.0, "shift_ms": 0.0}
+                       "imported_bytes": 0, "pause_bytes": 0, "pause_ms": 0.0, "wait_ms": 0.0, "copy_ms": 0.0, "shift_ms": 0.0}
         self.blocks = NextBlocks(self.group, plan, list(driver.batching.running.values()))
         self._enter("pricing", driver.options.price_limit_s)
         stop_point("shift.price")
         self._ask({"op": "price", "shift": self.epoch, "plan": plan.as_dict(),
-                   "moves": self.blocks.all_moves(driver.batching.running.values())})
+                   "moves": self.blocks.moves_left(driver.batching.running.values())})
 
     def _enter(self, state, limit):
         self.state, self.answers = state, set()
@@ -164,14 +164,15 @@ class Shift:
         while self.blocks.missing_room(batching.running.values(), spare=0) is not None:
             batching.evict(max(batching.running.values(), key=lambda each: each.number))  # it has grown since it was counted
         sequences = list(batching.running.values())
-        moves = self.blocks.all_moves(sequences)
-        extra = self.blocks.old_units(sequences)
+        moves = self.blocks.moves_left(sequences)
         self._enter("switching", self.driver.options.step_limit_s)
         # The worst case of all sequences: the replica that has been idle for longest.
         busy = [replica.idle_since for replica in group.replicas if replica.sequences and replica.idle_since]
         self.last_token = min(busy, default=time.monotonic_ns())
         self.ended_at = self.last_token
+        self.report["wait_ms"] = (time.monotonic_ns() - self.last_token) / 1e6  # of the first idle replica for the last one
         self._ask({"op": "switch", "epoch": self.epoch, "moves": moves})
+        extra = self.blocks.old_units(sequences)
         for sequence in sequences:
             sequence.replica, sequence.next_replica, sequence.imported = sequence.next_replica, -1, 0
         batching.next_blocks = None
