@@ -202,8 +202,8 @@ Outcome<void> Accounts::set_limits(std::string_view name, const Limits& limits) 
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(const auto known, user(name));
   if (!known) return no_such("user", name);
-  BOOST_OUTCOME_TRY(auto update,
-                    state_->database->prepare("UPDATE users SET weight = ?2, max_requests = ?3, max_upload_bytes = ?4, "
+  BOOST_OUTCOME_TRY(
+      auto update, state_->database->prepare("UPDATE users SET weight = ?2, max_requests = ?3, max_upload_bytes = ?4, "
                                              "max_held_bytes = ?5, max_priority = ?6, own_steps = ?7 WHERE name = ?1"));
   BOOST_OUTCOME_TRY(update.first(name, std::int64_t{limits.weight.value_or(known->weight)},
                                  std::int64_t{limits.max_requests.value_or(known->max_requests)},
@@ -223,7 +223,7 @@ Outcome<void> Accounts::remove_user(std::string_view name) {
   if (state_->database->changed_rows() == 0) return no_such("user", name);
   BOOST_OUTCOME_TRY(auto revoke,
                     state_->database->prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
-                                             "WHERE \"user\" = ?1 AND revoked = 0"));
+                                              "WHERE \"user\" = ?1 AND revoked = 0"));
   BOOST_OUTCOME_TRY(revoke.first(name));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
@@ -283,10 +283,10 @@ Outcome<void> Accounts::enrol(std::string_view user, std::string_view device, co
   known.rewind();
   BOOST_OUTCOME_TRY(auto replace,
                     state_->database->prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
-                                             "WHERE \"user\" = ?1 AND name = ?2 AND revoked = 0 AND key <> ?3"));
+                                              "WHERE \"user\" = ?1 AND name = ?2 AND revoked = 0 AND key <> ?3"));
   BOOST_OUTCOME_TRY(replace.first(user, device, hex));
   BOOST_OUTCOME_TRY(auto upsert, state_->database->prepare("INSERT INTO devices VALUES(?1,?2,?3,?4,0,0) "
-                                                          "ON CONFLICT(key) DO UPDATE SET name = excluded.name"));
+                                                           "ON CONFLICT(key) DO UPDATE SET name = excluded.name"));
   BOOST_OUTCOME_TRY(upsert.first(hex, user, device, wall_clock_ms()));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
@@ -306,8 +306,8 @@ Outcome<User> Accounts::login(std::string_view user_name, const PublicKey& key) 
 Outcome<std::vector<Device>> Accounts::devices() {
   BOOST_OUTCOME_TRY(auto rows,
                     state_->database->prepare("SELECT key, \"user\", name, created, last_seen, revoked, "
-                                             "coalesce(address, ''), coalesce(agent, '') FROM devices "
-                                             "LEFT JOIN contacts ON device = key ORDER BY \"user\", name, created"));
+                                              "coalesce(address, ''), coalesce(agent, '') FROM devices "
+                                              "LEFT JOIN contacts ON device = key ORDER BY \"user\", name, created"));
   std::vector<Device> devices;
   BOOST_OUTCOME_TRY(bool more, rows.first());
   while (more) {
@@ -342,9 +342,11 @@ Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, Devic
   sql::Transaction transaction(*state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto update, state_->database->prepare("UPDATE devices SET last_seen = ?2 WHERE key = ?1"));
-  BOOST_OUTCOME_TRY(auto note,
-                    state_->database->prepare("INSERT INTO contacts SELECT key, ?2, ?3 FROM devices WHERE key = ?1 ON CONFLICT(device) DO UPDATE "
-                                             "SET address = excluded.address, agent = excluded.agent"));
+  BOOST_OUTCOME_TRY(
+      auto note,
+      state_->database->prepare(
+          "INSERT INTO contacts SELECT key, ?2, ?3 FROM devices WHERE key = ?1 ON CONFLICT(device) DO UPDATE "
+          "SET address = excluded.address, agent = excluded.agent"));
   for (const auto& [key, contact] : contacts) {
     const std::string hex = to_text(key);
     BOOST_OUTCOME_TRY(update.first(hex, contact.unix_ms));
@@ -355,8 +357,8 @@ Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, Devic
 
 Outcome<std::vector<PublicKey>> Accounts::revoked(std::size_t limit) {
   BOOST_OUTCOME_TRY(auto rows, state_->database->prepare("SELECT key FROM devices WHERE revoked > 0 OR \"user\" IN "
-                                                        "(SELECT name FROM users WHERE disabled <> 0) "
-                                                        "ORDER BY revoked = 0 DESC, revoked DESC LIMIT ?1"));
+                                                         "(SELECT name FROM users WHERE disabled <> 0) "
+                                                         "ORDER BY revoked = 0 DESC, revoked DESC LIMIT ?1"));
   std::vector<PublicKey> keys;
   BOOST_OUTCOME_TRY(bool more, rows.first(static_cast<std::int64_t>(limit)));
   while (more) {
@@ -382,7 +384,7 @@ Outcome<void> Accounts::add_node(std::string_view name, const PublicKey& key) {
   }
   BOOST_OUTCOME_TRY(auto upsert,
                     state_->database->prepare("INSERT INTO nodes VALUES(?1,?2,?3,0) "
-                                             "ON CONFLICT(key) DO UPDATE SET name = excluded.name, revoked = 0"));
+                                              "ON CONFLICT(key) DO UPDATE SET name = excluded.name, revoked = 0"));
   BOOST_OUTCOME_TRY(upsert.first(hex, name, wall_clock_ms()));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();

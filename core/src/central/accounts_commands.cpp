@@ -114,7 +114,7 @@ Outcome<void> Accounts::command_sent(const PublicKey& device, std::uint64_t numb
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto update,
                     state_->database->prepare("UPDATE commands SET sent = ?3 WHERE device = ?1 AND number = "
-                                             "?2"));
+                                              "?2"));
   BOOST_OUTCOME_TRY(update.first(to_text(device), static_cast<std::int64_t>(number), now_unix_ms));
   return transaction.commit();
 }
@@ -124,7 +124,7 @@ Outcome<bool> Accounts::command_answered(const PublicKey& device, const wire::Co
   sql::Transaction transaction(*state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto update, state_->database->prepare("UPDATE commands SET answered = ?3, ok = ?4, answer = ?5 "
-                                                          "WHERE device = ?1 AND number = ?2 AND answered = 0"));
+                                                           "WHERE device = ?1 AND number = ?2 AND answered = 0"));
   BOOST_OUTCOME_TRY(update.first(to_text(device), static_cast<std::int64_t>(answer.number), now_unix_ms,
                                  std::int64_t{answer.ok ? 1 : 0}, answer.text));
   const bool first = state_->database->changed_rows() != 0;
@@ -135,7 +135,7 @@ Outcome<bool> Accounts::command_answered(const PublicKey& device, const wire::Co
 Outcome<std::vector<DeviceCommand>> Accounts::commands(const PublicKey& device) {
   BOOST_OUTCOME_TRY(auto rows,
                     state_->database->prepare("SELECT number, words, created, sent, answered, ok, answer FROM "
-                                             "commands WHERE device = ?1 ORDER BY number"));
+                                              "commands WHERE device = ?1 ORDER BY number"));
   std::vector<DeviceCommand> commands;
   BOOST_OUTCOME_TRY(bool more, rows.first(to_text(device)));
   while (more) {

@@ -54,8 +54,8 @@ Outcome<void> make_or_upgrade(sql::Connection& database) {
       version = 0;
     }
     if (version < kAccountsSchema) {
-      BOOST_OUTCOME_TRY(database.run(schema_from(version, sql::Dialect::postgres) + "UPDATE central SET schema = " +
-                                     std::to_string(kAccountsSchema) + ";"));
+      BOOST_OUTCOME_TRY(database.run(schema_from(version, sql::Dialect::postgres) +
+                                     "UPDATE central SET schema = " + std::to_string(kAccountsSchema) + ";"));
     }
     return database.run("COMMIT");
   };
@@ -77,9 +77,10 @@ Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsP
   std::unique_ptr<sql::Connection> database = sql::connection_to(settings);
   BOOST_OUTCOME_TRY(const std::int64_t version, schema_of(*database));
   if (version > kAccountsSchema) {
-    return Error{Errc::unsupported_version, "the accounts in the database were written by a later version of Gearbox "
-                                            "(schema " +
-                                                std::to_string(version) + ")"};
+    return Error{Errc::unsupported_version,
+                 "the accounts in the database were written by a later version of Gearbox "
+                 "(schema " +
+                     std::to_string(version) + ")"};
   }
   if (version < kAccountsSchema) {
     BOOST_OUTCOME_TRY(make_or_upgrade(*database));

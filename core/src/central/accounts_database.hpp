@@ -1,6 +1,6 @@
-// accounts_database.hpp: central's accounts in a PostgreSQL database, in the schema "gearbox": made, brought up to date,
-// connected to. One row of gearbox.central says which central leads (its term), counts all changes, and names the keys
-// that the centrals of this database have.
+// accounts_database.hpp: central's accounts in a PostgreSQL database, in the schema "gearbox": made, brought up to
+// date, connected to. One row of gearbox.central says which central leads (its term), counts all changes, and names the
+// keys that the centrals of this database have.
 #pragma once
 
 #include <memory>

@@ -63,8 +63,8 @@ Outcome<AccountsPlace> noted_accounts_place(const config::StateDir& state) {
   std::string_view rest = text.value();
   const bool good = rest.starts_with(kFormat) && rest.ends_with('\n') && rest.size() > kFormat.size() + 1;
   if (!good) {
-    return Error{Errc::io_error,
-                 escaped(file.string()) + " is damaged: say where the accounts are by the configuration (--config DIR)"};
+    return Error{Errc::io_error, escaped(file.string()) +
+                                     " is damaged: say where the accounts are by the configuration (--config DIR)"};
   }
   rest.remove_prefix(kFormat.size());
   rest.remove_suffix(1);

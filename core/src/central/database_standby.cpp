@@ -72,7 +72,8 @@ class DatabaseStandby {
     serving::ControlHandler handler = [this](std::string_view command, const json::object&) { return answer(command); };
     BOOST_OUTCOME_TRY(auto controls,
                       serving::ControlServer::start(io_.get_executor(), state_.central_socket(), std::move(handler)));
-    const serving::StopSignals signals(io_.get_executor(), [this] { io_.stop(); }, [this] { io_.stop(); });
+    const serving::StopSignals signals(
+        io_.get_executor(), [this] { io_.stop(); }, [this] { io_.stop(); });
     held.reset();
     spdlog::info("event=standing_by role=central database=true");
     {
@@ -109,14 +110,10 @@ class DatabaseStandby {
                                         "': there are ping and status"};
     }
     const bool answers = last_ && *last_;
-    json::object status{{"role", "central"},
-                        {"version", GEARBOX_VERSION},
-                        {"pid", ::getpid()},
-                        {"ready", answers},
-                        {"standby", true},
-                        {"uptime_ms", elapsed(begun_, Clock::now()).count() / 1000},
-                        {"active_answers", true},
-                        {"database_answers", answers}};
+    json::object status{{"role", "central"},      {"version", GEARBOX_VERSION},
+                        {"pid", ::getpid()},      {"ready", answers},
+                        {"standby", true},        {"uptime_ms", elapsed(begun_, Clock::now()).count() / 1000},
+                        {"active_answers", true}, {"database_answers", answers}};
     if (last_ && !*last_) status["reason"] = last_->error().detail;
     return status;
   }

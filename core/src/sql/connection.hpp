@@ -1,7 +1,8 @@
 // connection.hpp: the little of SQL that central's accounts need, the same on SQLite and on PostgreSQL.
 //
 // Statements are written so that both understand them: parameters as ?1, ?2 ..., texts and 64-bit numbers only,
-// ON CONFLICT instead of INSERT OR ..., "user" in quotes. A connection and its statements belong to one thread at a time.
+// ON CONFLICT instead of INSERT OR ..., "user" in quotes. A connection and its statements belong to one thread at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -20,9 +20,16 @@ constexpr Oid kText = 25;                      // as in the server's pg_type
 constexpr Oid kNumber = 20;                    // of 64 bits
 
 std::string one_line(const char* text) {
-  std::string line = text == nullptr ? "" : text;
-  while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
-  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::string line;
+  for (const char letter : std::string_view(text == nullptr ? "" : text)) {
+    const bool blank = letter == ' ' || letter == '\n' || letter == '\t';
+    if (!blank) {
+      line += letter;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  while (line.ends_with(' ')) line.pop_back();
   return line;
 }
 
@@ -101,14 +108,22 @@ Outcome<bool> PgLink::connect(Instant deadline) {
   if (state_ == State::closed) {
     // Words in front of the user's own are defaults, those behind them are not to be changed. A dead network is noticed
     // within seconds; of several servers the one that takes writes is meant.
-    const std::array words = {"application_name",    "keepalives_idle",  "keepalives_interval",  "keepalives_count",
-                              "tcp_user_timeout",    "connect_timeout",  "target_session_attrs", "dbname",
-                              "client_encoding",     static_cast<const char*>(nullptr)};
-    const std::array values = {"gearbox", "2",    "1",    "3", "4000", "5", "read-write", connection_.c_str(),
-                               "UTF8",    static_cast<const char*>(nullptr)};
+    const std::array words = {"application_name",     "keepalives_idle",
+                              "keepalives_interval",  "keepalives_count",
+                              "tcp_user_timeout",     "connect_timeout",
+                              "target_session_attrs", "dbname",
+                              "client_encoding",      static_cast<const char*>(nullptr)};
+    const std::array values = {"gearbox",    "2",
+                               "1",          "3",
+                               "4000",       "5",
+                               "read-write", connection_.c_str(),
+                               "UTF8",       static_cast<const char*>(nullptr)};
     handle_ = PQconnectStartParams(words.data(), values.data(), 1);
     begun_ = Clock::now();
     if (handle_ == nullptr) return lost("no memory");
+    // libpq's own prints to stderr; a connection that ends says why when it is used.
+    PQsetNoticeProcessor(
+        handle_, [](void*, const char*) {}, nullptr);
     if (PQstatus(handle_) == CONNECTION_BAD) return lost(one_line(PQerrorMessage(handle_)));
     state_ = State::connecting;
     wanted_ = POLLOUT;
@@ -147,10 +162,13 @@ Outcome<bool> PgLink::connect(Instant deadline) {
 
 bool PgLink::is_open() {
   if (state_ != State::open) return false;
-  if (!ready(PQsocket(handle_), POLLIN, Clock::now())) return true;
-  if (PQconsumeInput(handle_) == 1 && PQstatus(handle_) == CONNECTION_OK) return true;
-  close();
-  return false;
+  // The server's last words come before the end itself.
+  while (ready(PQsocket(handle_), POLLIN, Clock::now())) {
+    if (PQconsumeInput(handle_) == 1 && PQstatus(handle_) == CONNECTION_OK) continue;
+    close();
+    return false;
+  }
+  return true;
 }
 
 Outcome<PgRows> PgLink::run(const std::string& sql, const std::vector<PgValue>& values, Instant deadline) {

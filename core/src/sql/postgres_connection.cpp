@@ -70,9 +70,9 @@ class PostgresConnection : public Connection {
     if (now < next_try_) return Error{Errc::overloaded, reason_};
     const Outcome<bool> connected = link_.connect(after(now, settings_.connect_within));
     if (connected && connected.value()) return done();
-    const Error reason =
-        connected ? Error{Errc::overloaded, "the database is away (it does not answer yet): try again later"}
-                  : connected.error();
+    const Error reason = connected
+                             ? Error{Errc::overloaded, "the database is away (it does not answer yet): try again later"}
+                             : connected.error();
     away(reason);
     return reason;
   }

@@ -87,7 +87,7 @@ class CentralEndToEnd : public CentralTest {
   wire::ReportOk last_report_ok_;
 };
 
-TEST_F(CentralEndToEnd, ADeviceEnrolsLogsInAndGetsTheNodeWithATicketThatTheNodeAccepts) {
+TEST_P(CentralEndToEnd, ADeviceEnrolsLogsInAndGetsTheNodeWithATicketThatTheNodeAccepts) {
   const auto node = connect_node(report_of("barn", "read-text"));
   ASSERT_TRUE(enrol("maria", kPassword));
   const auto client = new_client();
@@ -123,7 +123,7 @@ TEST_F(CentralEndToEnd, ADeviceEnrolsLogsInAndGetsTheNodeWithATicketThatTheNodeA
   EXPECT_LE(bytes, 2048U);
 }
 
-TEST_F(CentralEndToEnd, WrongPasswordsAndUnknownUsersGetTheSameAnswer) {
+TEST_P(CentralEndToEnd, WrongPasswordsAndUnknownUsersGetTheSameAnswer) {
   const auto wrong = enrol("maria", "not the word");
   const auto unknown = enrol("mario", kPassword);
   ASSERT_FALSE(wrong);
@@ -134,13 +134,13 @@ TEST_F(CentralEndToEnd, WrongPasswordsAndUnknownUsersGetTheSameAnswer) {
   EXPECT_TRUE(enrol("maria", kPassword));
 }
 
-TEST_F(CentralEndToEnd, ADeviceThatIsNotEnrolledIsRefused) {
+TEST_P(CentralEndToEnd, ADeviceThatIsNotEnrolledIsRefused) {
   const auto refused = locate("read-text");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::auth_failed);
 }
 
-TEST_F(CentralEndToEnd, UnknownTasksAndMissingWorkersAreToldApart) {
+TEST_P(CentralEndToEnd, UnknownTasksAndMissingWorkersAreToldApart) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text", 0));
   const auto client = new_client();
@@ -152,7 +152,7 @@ TEST_F(CentralEndToEnd, UnknownTasksAndMissingWorkersAreToldApart) {
   EXPECT_EQ(locate("../../etc/passwd").error().code, Errc::bad_name);
 }
 
-TEST_F(CentralEndToEnd, ARevokedDeviceIsShutOutAndTheNodesAreTold) {
+TEST_P(CentralEndToEnd, ARevokedDeviceIsShutOutAndTheNodesAreTold) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text"));
   ASSERT_TRUE(locate("read-text"));
@@ -162,7 +162,7 @@ TEST_F(CentralEndToEnd, ARevokedDeviceIsShutOutAndTheNodesAreTold) {
   EXPECT_EQ(last_report_ok_.revoked, std::vector<std::string>{to_text(device_keys_.public_key)});
 }
 
-TEST_F(CentralEndToEnd, ANodeThatIsNotRegisteredOrWasRemovedIsRefused) {
+TEST_P(CentralEndToEnd, ANodeThatIsNotRegisteredOrWasRemovedIsRefused) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text"));
   ASSERT_TRUE(accounts_->remove_node("barn"));
@@ -177,7 +177,7 @@ TEST_F(CentralEndToEnd, ANodeThatIsNotRegisteredOrWasRemovedIsRefused) {
   EXPECT_FALSE(locate("read-text"));
 }
 
-TEST_F(CentralEndToEnd, ANodeWhoseConnectionEndsIsNotOffered) {
+TEST_P(CentralEndToEnd, ANodeWhoseConnectionEndsIsNotOffered) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text"));
   ASSERT_TRUE(locate("read-text"));
@@ -189,7 +189,7 @@ TEST_F(CentralEndToEnd, ANodeWhoseConnectionEndsIsNotOffered) {
   EXPECT_EQ(answer.error().code, Errc::no_node);
 }
 
-TEST_F(CentralEndToEnd, AClientThatPinnedAnotherKeyNoticesBeforeItSaysAnything) {
+TEST_P(CentralEndToEnd, AClientThatPinnedAnotherKeyNoticesBeforeItSaysAnything) {
   auto result = std::make_shared<Outcome<void>>(done());
   const auto dial = [](asio::io_context& io, std::string url,
                        std::shared_ptr<Outcome<void>> into) -> asio::awaitable<void> {
@@ -201,7 +201,7 @@ TEST_F(CentralEndToEnd, AClientThatPinnedAnotherKeyNoticesBeforeItSaysAnything) 
   EXPECT_EQ(result->error().code, Errc::wrong_server_key);
 }
 
-TEST_F(CentralEndToEnd, GarbageTlsAndHttpAreClosedAndTheNextDeviceIsServed) {
+TEST_P(CentralEndToEnd, GarbageTlsAndHttpAreClosedAndTheNextDeviceIsServed) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text"));
   std::vector<std::string> inputs = {"", "G", std::string(100'000, '\xFF'), std::string(40, '\0'),
@@ -222,7 +222,7 @@ TEST_F(CentralEndToEnd, GarbageTlsAndHttpAreClosedAndTheNextDeviceIsServed) {
   EXPECT_TRUE(locate("read-text"));
 }
 
-TEST_F(CentralEndToEnd, AFirstFrameThatIsTooLargeIsRefusedWithAReason) {
+TEST_P(CentralEndToEnd, AFirstFrameThatIsTooLargeIsRefusedWithAReason) {
   auto answer = std::make_shared<Outcome<std::string>>(Error{});
   const auto talk = [](CentralEndToEnd* self, std::shared_ptr<Outcome<std::string>> into) -> asio::awaitable<void> {
     auto client = new_client();
@@ -243,7 +243,7 @@ class FewTries : public CentralEndToEnd {
   void configure(config::Config& config) override { config.central.password_tries_per_minute = 2; }
 };
 
-TEST_F(FewTries, PasswordGuessingIsSlowedDownAndToldWhenToTryAgain) {
+TEST_P(FewTries, PasswordGuessingIsSlowedDownAndToldWhenToTryAgain) {
   EXPECT_EQ(enrol("maria", "guess one one").error().code, Errc::auth_failed);
   EXPECT_EQ(enrol("maria", "guess two two").error().code, Errc::auth_failed);
   const auto client = new_client();
@@ -256,7 +256,7 @@ class SoonSilent : public CentralEndToEnd {
   void configure(config::Config& config) override { config.central.node_silent = milliseconds{200}; }
 };
 
-TEST_F(SoonSilent, ANodeThatSaysNothingIsNotOfferedAlthoughItsConnectionStands) {
+TEST_P(SoonSilent, ANodeThatSaysNothingIsNotOfferedAlthoughItsConnectionStands) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text"));
   const Instant deadline = after(Clock::now(), seconds{20});
@@ -268,7 +268,7 @@ TEST_F(SoonSilent, ANodeThatSaysNothingIsNotOfferedAlthoughItsConnectionStands) 
   EXPECT_EQ(central_->status().at("nodes").as_array().at(0).as_object().at("state").as_string(), "silent");
 }
 
-TEST_F(CentralEndToEnd, RunningOutOfDescriptorsPausesAcceptingAndItGoesOnByItself) {
+TEST_P(CentralEndToEnd, RunningOutOfDescriptorsPausesAcceptingAndItGoesOnByItself) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text"));
   // Idle connections of ours until no descriptor is left: each takes two, one on either side.
@@ -298,7 +298,7 @@ class FewConnections : public CentralEndToEnd {
   void configure(config::Config& config) override { config.central.max_connections = 2; }
 };
 
-TEST_F(FewConnections, OneTooManyIsClosedAtOnceAndThereIsRoomAgainLater) {
+TEST_P(FewConnections, OneTooManyIsClosedAtOnceAndThereIsRoomAgainLater) {
   enrol_device();
   const auto node = connect_node(report_of("barn", "read-text"));
   const int held = LoopbackTransport::dial(central_->url());
@@ -315,7 +315,7 @@ TEST_F(FewConnections, OneTooManyIsClosedAtOnceAndThereIsRoomAgainLater) {
   EXPECT_TRUE(locate("read-text"));
 }
 
-TEST_F(CentralEndToEnd, StoppingEndsConnectionsAndIsDoneWithinItsBound) {
+TEST_P(CentralEndToEnd, StoppingEndsConnectionsAndIsDoneWithinItsBound) {
   const auto node = connect_node(report_of("barn", "read-text"));
   bool stopped = false;
   central_->stop([&] { stopped = true; });
@@ -325,6 +325,13 @@ TEST_F(CentralEndToEnd, StoppingEndsConnectionsAndIsDoneWithinItsBound) {
   EXPECT_TRUE(stopped);
   EXPECT_LT(LoopbackTransport::dial(central_->url()), 0);  // nobody listens any more
 }
+
+const auto kBoth = ::testing::Values(Kind::sqlite, Kind::postgres);
+INSTANTIATE_TEST_SUITE_P(On, CentralEndToEnd, kBoth, name_of);
+// These are about sockets; accounts need not be looked at twice.
+INSTANTIATE_TEST_SUITE_P(On, FewTries, ::testing::Values(Kind::sqlite), name_of);
+INSTANTIATE_TEST_SUITE_P(On, SoonSilent, ::testing::Values(Kind::sqlite), name_of);
+INSTANTIATE_TEST_SUITE_P(On, FewConnections, ::testing::Values(Kind::sqlite), name_of);
 
 }  // namespace
 }  // namespace gearbox::central::test
