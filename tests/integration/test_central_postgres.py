@@ -59,8 +59,9 @@ class SharedDatabase(unittest.TestCase):
 
     # -- who serves
 
-    @staticmethod
-    def central_of(host):
+    def central_of(self, host):
+        if host.supervisor is not None:
+            self.assertIsNone(host.supervisor.poll(), host.log())
         return host.status()["central"] or {}
 
     def serves(self, host):
@@ -97,8 +98,8 @@ class SharedDatabase(unittest.TestCase):
     def enrol(self, device):
         return self.one.enrol(device=device, central=(self.urls[0], self.key))
 
-    def send(self, keys, files=None, more=(), seconds=60):
-        more = ("--central", self.urls[1], "--first-contact-ms", "30000", *more)
+    def send(self, keys, files=None, more=(), seconds=60, patience_ms=30000):
+        more = ("--central", self.urls[1], "--first-contact-ms", str(patience_ms), *more)
         return self.one.send(files or [self.picture], keys=keys, central=(self.urls[0], self.key), more=more, seconds=seconds)
 
     def is_answered(self, keys):
@@ -128,7 +129,7 @@ class SharedDatabase(unittest.TestCase):
         self.assertEqual(self.term(), term + 1)
         self.is_answered(kept)
         print(f"taken over after {took:.2f} s, a device answered after {time.monotonic() - lost:.2f} s", flush=True)
-        code, _, err = self.send(stolen, more=("--first-contact-ms", "2000"))
+        code, _, err = self.send(stolen, patience_ms=2000)
         self.assertNotEqual(code, 0)
         self.assertIn("revoked", err)
         self.assertEqual(self.other.run("users", "list", "--json").stdout, users)
@@ -141,7 +142,7 @@ class SharedDatabase(unittest.TestCase):
         self.assertEqual(self.term(), term + 1)
         # What one host's command line changes is true at once for the central of the other.
         self.one.run("users", "disable", "anna")
-        code, _, err = self.send(kept, more=("--first-contact-ms", "2000"))
+        code, _, err = self.send(kept, patience_ms=2000)
         self.assertNotEqual(code, 0)
         self.assertIn("disabled", err)
         self.ends_clean()

@@ -64,6 +64,12 @@ Outcome<void> make_or_upgrade(sql::Connection& database) {
   return worked;
 }
 
+Error of_a_later_version(std::int64_t version) {
+  return Error{Errc::unsupported_version,
+               "the accounts in the database were written by a later version of Gearbox (schema " +
+                   std::to_string(version) + ")"};
+}
+
 }  // namespace
 
 std::string database_set_up() {
@@ -90,6 +96,16 @@ Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsP
   settings.connect_within = kLoopConnect;
   database = sql::connection_to(settings);
   return database;
+}
+
+Outcome<std::string> look_at_accounts_database(const AccountsPlace& place) {
+  const std::unique_ptr<sql::Connection> database = sql::connection_to(settings_of(place));
+  BOOST_OUTCOME_TRY(const std::int64_t version, schema_of(*database));
+  if (version < 0) return std::string("there are no accounts in it yet");
+  if (version > kAccountsSchema) return of_a_later_version(version);
+  BOOST_OUTCOME_TRY(auto row, database->prepare("SELECT term FROM central"));
+  BOOST_OUTCOME_TRY(row.first());
+  return "schema " + std::to_string(version) + ", term " + std::to_string(row.integer(0));
 }
 
 }  // namespace gearbox::central

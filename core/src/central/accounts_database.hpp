@@ -22,4 +22,7 @@ std::string database_set_up();
 /// Errors: overloaded (away, or busy), unsupported_version (of a later Gearbox), io_error (rights, say).
 Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsPlace& place);
 
+/// For people: looks, and changes nothing. "schema 4, term 7", or that there are no accounts yet. Errors: as above.
+Outcome<std::string> look_at_accounts_database(const AccountsPlace& place);
+
 }  // namespace gearbox::central

@@ -171,7 +171,11 @@ TEST_P(CentralEndToEnd, ANodeThatIsNotRegisteredOrWasRemovedIsRefused) {
                            std::shared_ptr<Outcome<wire::ReportOk>> into) -> asio::awaitable<void> {
     *into = co_await Client::report(client, std::move(report));
   };
-  ASSERT_TRUE(drive(io_, one_more(node, report_of("barn", "read-text"), answer)));
+  // A database that is slow to answer is asked again at the next report.
+  const Instant deadline = after(Clock::now(), seconds{20});
+  while (*answer && Clock::now() < deadline) {
+    ASSERT_TRUE(drive(io_, one_more(node, report_of("barn", "read-text"), answer)));
+  }
   ASSERT_FALSE(*answer);
   EXPECT_EQ(answer->error().code, Errc::auth_failed);
   EXPECT_FALSE(locate("read-text"));
