@@ -129,9 +129,9 @@ class SharedDatabase(unittest.TestCase):
         self.assertEqual(self.term(), term + 1)
         self.is_answered(kept)
         print(f"taken over after {took:.2f} s, a device answered after {time.monotonic() - lost:.2f} s", flush=True)
-        code, _, err = self.send(stolen, patience_ms=2000)
+        code, answers, err = self.send(stolen, patience_ms=2000)
         self.assertNotEqual(code, 0)
-        self.assertIn("revoked", err)
+        self.assertIn("revoked", str(answers) + err)
         self.assertEqual(self.other.run("users", "list", "--json").stdout, users)
         done = [command for device in json.loads(self.other.run("device", "list", "--json").stdout) for command in device["commands"]]
         self.assertEqual([(command["words"], command["state"]) for command in done], [(["status"], "done")])
@@ -142,9 +142,9 @@ class SharedDatabase(unittest.TestCase):
         self.assertEqual(self.term(), term + 1)
         # What one host's command line changes is true at once for the central of the other.
         self.one.run("users", "disable", "anna")
-        code, _, err = self.send(kept, patience_ms=2000)
+        code, answers, err = self.send(kept, patience_ms=2000)
         self.assertNotEqual(code, 0)
-        self.assertIn("disabled", err)
+        self.assertIn("disabled", str(answers) + err)
         self.ends_clean()
 
     def test_the_database_is_away_for_a_while(self):
@@ -183,6 +183,20 @@ class SharedDatabase(unittest.TestCase):
             self.assertIsNone(host.supervisor.poll())
             self.assertNotIn("signal", "".join(line for line in host.log().splitlines() if "central" in line and "ended" in line))
         self.ends_clean()
+
+    def test_it_may_be_started_before_its_database(self):
+        for host in self.hosts:
+            self.assertEqual(host.stop(), 0, host.log())
+        self.sql("DROP SCHEMA gearbox CASCADE")
+        subprocess.run([POSTGRES, "stop", self.folder], check=True, capture_output=True)
+        self.one.start()
+        wait_until("it says so", lambda: self.central_of(self.one).get("database_answers") is False, 60)
+        subprocess.run([POSTGRES, "restart", self.folder], check=True, capture_output=True)
+        wait_until("a central that serves", lambda: self.serves(self.one), 30)
+        # This host's own node is registered all the same.
+        wait_until("its node", lambda: [each["state"] for each in self.central_of(self.one).get("nodes", [])] == ["alive"], 60)
+        self.assertEqual(self.one.stop(), 0, self.one.log())
+        self.assertEqual(self.one.leftovers(), [])
 
     def test_the_serving_central_loses_its_lock(self):
         """It stands still meanwhile, as a machine does that is paused: when it wakes up another one serves, and it ends at once."""

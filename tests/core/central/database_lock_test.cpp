@@ -26,6 +26,12 @@ constexpr const char* kPassword = "correct horse";
 constexpr const char* kCutLock =
     "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND granted";
 
+/// Errc{}: it went well.
+template <class T>
+Errc code_of(const Outcome<T>& outcome) {
+  return outcome ? Errc{} : outcome.error().code;
+}
+
 /// What a watched lock told, once.
 class Told {
  public:
@@ -104,16 +110,28 @@ TEST_F(PostgresLock, OneHasItUntilItEndsAndTheNextHasALaterTerm) {
   EXPECT_EQ(second.term(), term + 1);
 }
 
-TEST_F(PostgresLock, ItsHolderHearsAtOnceThatItsConnectionIsCut) {
+TEST_F(PostgresLock, ItsHolderHearsNothingWhileAllIsWell) {
   Told told;
   DatabaseLock lock(place_, one_);
   ASSERT_TRUE(takes(lock));
   lock.watch(told.teller());
-  EXPECT_FALSE(told.within(milliseconds{1'200})) << "while all is well nothing is told";
-  ASSERT_EQ(as_administrator(kCutLock), "1");
-  const Instant cut = Clock::now();
-  EXPECT_TRUE(told.within(milliseconds{10'000}));
-  EXPECT_LT(Clock::now() - cut, milliseconds{400}) << "not only at the next look";
+  EXPECT_FALSE(told.within(milliseconds{1'200}));
+}
+
+TEST_F(PostgresLock, ItsHolderHearsAtOnceThatItsConnectionIsCut) {
+  constexpr int kTimes = 8;
+  auto together = Clock::duration::zero();
+  for (int i = 0; i < kTimes; ++i) {
+    Told told;
+    DatabaseLock lock(place_, one_);
+    ASSERT_TRUE(takes(lock));
+    lock.watch(told.teller());
+    const Instant cut = Clock::now();
+    ASSERT_EQ(as_administrator(kCutLock), "1");
+    EXPECT_TRUE(told.within(milliseconds{10'000}));
+    together += Clock::now() - cut;
+  }
+  EXPECT_LT(together, milliseconds{1'200}) << "the next look would come after 250 ms on average, 2,000 ms together";
 }
 
 TEST_F(PostgresLock, ItsHolderHearsThatTheServerHasStopped) {
@@ -158,18 +176,18 @@ TEST_F(PostgresLock, WhatAnEarlierTermStillWritesIsRefused) {
   const PublicKey key = link::make_signing_keys().public_key;
   User maria;
   maria.name = "maria";
-  EXPECT_EQ(add(late, "stable").error().code, Errc::shutting_down);
-  EXPECT_EQ(late.remove_node("barn").error().code, Errc::shutting_down);
-  EXPECT_EQ(late.add_user(maria, kPassword).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.set_disabled("maria", true).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.set_limits("maria", {}).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.remove_user("maria").error().code, Errc::shutting_down);
-  EXPECT_EQ(late.enrol("maria", "cam", key).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.revoke_device(key).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.saw_devices({{key, {}}}).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.add_command(key, {"status"}, 1).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.command_sent(key, 1, 1).error().code, Errc::shutting_down);
-  EXPECT_EQ(late.command_answered(key, {1, true, "x"}, 1).error().code, Errc::shutting_down);
+  EXPECT_EQ(code_of(add(late, "stable")), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.remove_node("barn")), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.add_user(maria, kPassword)), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.set_disabled("maria", true)), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.set_limits("maria", {})), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.remove_user("maria")), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.enrol("maria", "cam", key)), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.revoke_device(key)), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.saw_devices({{key, {}}})), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.add_command(key, {"status"}, 1)), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.command_sent(key, 1, 1)), Errc::shutting_down);
+  EXPECT_EQ(code_of(late.command_answered(key, {1, true, "x"}, 1)), Errc::shutting_down);
   EXPECT_EQ(late.nodes().value().size(), 1U) << "reading is no harm";
   auto now = Accounts::open(of_term(second.term()), OnDamage::refuse);
   ASSERT_TRUE(now);

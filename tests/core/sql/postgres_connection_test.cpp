@@ -2,6 +2,11 @@
 #include "sql/postgres_connection.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "sql/pg_link.hpp"
 #include "support/postgres_server.hpp"
@@ -10,6 +15,12 @@ namespace gearbox::sql {
 namespace {
 
 using gearbox::testing::PostgresServer;
+
+/// Errc{}: it went well.
+template <class T>
+Errc code_of(const Outcome<T>& outcome) {
+  return outcome ? Errc{} : outcome.error().code;
+}
 
 class PostgresConnectionTest : public ::testing::Test {
  protected:
@@ -81,9 +92,9 @@ TEST_F(PostgresConnectionTest, WhatFollowsACutInsideATransactionIsNotRunOutsideO
     ASSERT_TRUE(transaction.begin());
     ASSERT_TRUE(insert(*database, "first", 1));
     cut();
-    EXPECT_EQ(insert(*database, "second", 2).error().code, Errc::overloaded);
-    EXPECT_EQ(insert(*database, "third", 3).error().code, Errc::overloaded);
-    EXPECT_EQ(transaction.commit().error().code, Errc::overloaded);
+    EXPECT_EQ(code_of(insert(*database, "second", 2)), Errc::overloaded);
+    EXPECT_EQ(code_of(insert(*database, "third", 3)), Errc::overloaded);
+    EXPECT_EQ(code_of(transaction.commit()), Errc::overloaded);
   }
   EXPECT_EQ(rows(), "0");
   Transaction again(*database);
@@ -99,7 +110,7 @@ TEST_F(PostgresConnectionTest, AnErrorInATransactionLeavesTheConnectionUsable) {
     Transaction transaction(*database);
     ASSERT_TRUE(transaction.begin());
     ASSERT_TRUE(insert(*database, "one", 1));
-    EXPECT_EQ(insert(*database, "one", 2).error().code, Errc::io_error);
+    EXPECT_EQ(code_of(insert(*database, "one", 2)), Errc::io_error);
   }
   EXPECT_EQ(rows(), "0");
   EXPECT_TRUE(insert(*database, "one", 1));
@@ -110,11 +121,65 @@ TEST_F(PostgresConnectionTest, ATransactionThatTheFenceRefusesWritesNothing) {
   administer("UPDATE fence SET term = 2");
   {
     Transaction transaction(*database);
-    EXPECT_EQ(transaction.begin().error().code, Errc::shutting_down);
+    EXPECT_EQ(code_of(transaction.begin()), Errc::shutting_down);
   }
   administer("UPDATE fence SET term = 1");
   Transaction transaction(*database);
   EXPECT_TRUE(transaction.begin()) << "nothing of the refused one is left";
+}
+
+/// Takes connections, as the kernel does for whoever listens, and never says a word.
+class SilentServer {
+ public:
+  SilentServer() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof(address);
+    EXPECT_EQ(::bind(socket_, reinterpret_cast<sockaddr*>(&address), bytes), 0);
+    EXPECT_EQ(::listen(socket_, 16), 0);
+    EXPECT_EQ(::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  SilentServer(const SilentServer&) = delete;
+  SilentServer& operator=(const SilentServer&) = delete;
+  ~SilentServer() { ::close(socket_); }
+  std::string connection() const { return "host=127.0.0.1 dbname=x user=x port=" + std::to_string(port_); }
+
+ private:
+  int socket_;
+  std::uint16_t port_ = 0;
+};
+
+TEST(SilentPostgres, CostsOneCallInManyAShortWait) {
+  const SilentServer server;
+  PostgresSettings settings;
+  settings.connection = server.connection();
+  settings.set_up = "SET client_min_messages TO warning";
+  settings.connect_within = milliseconds{100};
+  settings.pause = milliseconds{60'000};
+  const auto database = connection_to(settings);
+  const Instant begun = Clock::now();
+  for (int i = 0; i < 100; ++i) {
+    const auto away = database->run("SELECT 1");
+    ASSERT_FALSE(away);
+    EXPECT_EQ(away.error().code, Errc::overloaded) << away.error().detail;
+  }
+  EXPECT_LT(Clock::now() - begun, milliseconds{2'000}) << "not a wait for each";
+}
+
+TEST(SilentPostgres, IsGivenUpWhenItDoesNotAnswerAtAll) {
+  const SilentServer server;
+  PgLink link(server.connection(), "SET client_min_messages TO warning");
+  const Instant begun = Clock::now();
+  Outcome<bool> connected = false;
+  while (connected && Clock::now() - begun < seconds{20}) {
+    connected = link.connect(after(Clock::now(), milliseconds{50}));
+    ASSERT_FALSE(connected && connected.value());
+  }
+  ASSERT_FALSE(connected) << "it goes on for ever";
+  EXPECT_EQ(code_of(connected), Errc::overloaded);
+  EXPECT_NE(connected.error().detail.find("within 5000 ms"), std::string::npos) << connected.error().detail;
 }
 
 }  // namespace
