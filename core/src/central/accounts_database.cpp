@@ -1,7 +1,13 @@
 #include "central/accounts_database.hpp"
 
+#include <spdlog/spdlog.h>
+
+#include <functional>
+#include <utility>
+
 #include "central/accounts_schema.hpp"
 #include "gearbox/base/clock.hpp"
+#include "gearbox/base/text.hpp"
 #include "sql/postgres_connection.hpp"
 
 namespace gearbox::central {
@@ -20,12 +26,26 @@ constexpr const char* kLeaderTable =
 // Whoever comes second waits until the first has made the tables. The numbers are this project's own.
 constexpr const char* kOneMaker = "SELECT pg_advisory_xact_lock(1734697330, 2);";
 
+constexpr seconds kSayAgain{10};
+
+/// The log of a central that serves: a line when the reason changes, and one now and then.
+std::function<void(const Error&)> log_teller() {
+  return [last = std::string(), at = Instant()](const Error& error) mutable {
+    const Instant now = Clock::now();
+    if (error.detail == last && now < after(at, kSayAgain)) return;
+    last = error.detail;
+    at = now;
+    spdlog::warn("event=database_failed code={} reason=\"{}\"", name_of(error.code), escaped(error.detail, 500));
+  };
+}
+
 sql::PostgresSettings settings_of(const AccountsPlace& place) {
   sql::PostgresSettings settings;
   settings.connection = place.database;
   settings.set_up = database_set_up();
   settings.begin = "UPDATE central SET changes = changes + 1";
   if (place.term != 0) settings.begin += " WHERE term = " + std::to_string(place.term);
+  if (place.term != 0 || place.on_loop) settings.tell = log_teller();
   return settings;
 }
 

@@ -32,8 +32,8 @@ class PostgresConnection : public Connection {
   Outcome<PgRows> ask(const std::string& sql, const std::vector<PgValue>& values) {
     BOOST_OUTCOME_TRY(be_connected());
     Outcome<PgRows> rows = link_.run(sql, values, after(Clock::now(), settings_.statement_within));
-    if (rows) changed_ = rows.value().changed();
-    if (!rows && link_.socket() < 0) away(rows.error());
+    if (!rows) return failed(rows.error());
+    changed_ = rows.value().changed();
     return rows;
   }
 
@@ -58,9 +58,18 @@ class PostgresConnection : public Connection {
   }
 
  private:
-  void away(const Error& reason) {
-    reason_ = reason.detail;
-    next_try_ = after(Clock::now(), settings_.pause);
+  /// What the caller is told.
+  Error failed(Error error) {
+    if (settings_.tell) {
+      settings_.tell(error);
+      error.detail = error.code == Errc::overloaded ? "the database does not answer now: try again later"
+                                                    : "the database did not do it: central's log says why";
+    }
+    if (link_.socket() < 0) {
+      reason_ = error.detail;
+      next_try_ = after(Clock::now(), settings_.pause);
+    }
+    return error;
   }
 
   Outcome<void> be_connected() {
@@ -70,11 +79,13 @@ class PostgresConnection : public Connection {
     if (now < next_try_) return Error{Errc::overloaded, reason_};
     const Outcome<bool> connected = link_.connect(after(now, settings_.connect_within));
     if (connected && connected.value()) return done();
-    const Error reason = connected
-                             ? Error{Errc::overloaded, "the database is away (it does not answer yet): try again later"}
-                             : connected.error();
-    away(reason);
-    return reason;
+    // Still under way counts as away, too, until the next try.
+    const Error told =
+        failed(connected ? Error{Errc::overloaded, "the database is away (it does not answer yet): try again later"}
+                         : connected.error());
+    reason_ = told.detail;
+    next_try_ = after(Clock::now(), settings_.pause);
+    return told;
   }
 
   PostgresSettings settings_;

@@ -1,6 +1,7 @@
 // postgres_connection.hpp: a Connection to a PostgreSQL server that comes back by itself.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,9 @@ struct PostgresSettings {
   /// all, the others fail at once: a thread that has other work loses a small share of its time at most.
   milliseconds connect_within{2'500};
   milliseconds pause{500};
+  /// When set, it hears the server's and libpq's own words, which name hosts and people; errors then say no more than
+  /// that the database did not do it, since they may be handed on to strangers.
+  std::function<void(const Error&)> tell;
 };
 
 /// Nothing is tried before the first call. A connection that is lost inside a transaction ends it: no statement of it

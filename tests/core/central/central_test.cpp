@@ -330,6 +330,48 @@ TEST_P(CentralEndToEnd, StoppingEndsConnectionsAndIsDoneWithinItsBound) {
   EXPECT_LT(LoopbackTransport::dial(central_->url()), 0);  // nobody listens any more
 }
 
+/// The database goes for a while, which not every central notices by its lock at once.
+class DatabaseAway : public CentralEndToEnd {
+ public:
+  bool reports(std::shared_ptr<Client> node) {
+    auto good = std::make_shared<bool>(false);
+    EXPECT_TRUE(drive(io_, report_once(std::move(node), good)));
+    return *good;
+  }
+  static asio::awaitable<void> report_once(std::shared_ptr<Client> node, std::shared_ptr<bool> good) {
+    wire::NodeReport report = report_of("barn", "read-text");
+    Outcome<wire::ReportOk> answer = co_await Client::report(node, std::move(report));
+    *good = answer.has_value();
+  }
+};
+
+TEST_P(DatabaseAway, DevicesAreToldWhenToTryAgainNodesStayAndItGoesOnByItself) {
+  enrol_device();
+  const auto node = connect_node(report_of("barn", "read-text"));
+  ASSERT_TRUE(locate("read-text"));
+  gearbox::testing::PostgresServer::get().stop();
+  for (int i = 0; i < 5; ++i) {
+    const auto client = new_client();
+    const auto refused = locate("read-text", client);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::overloaded) << refused.error().detail;
+    EXPECT_EQ(refused.error().detail.find("socket"), std::string::npos)
+        << "not libpq's words: " << refused.error().detail;
+    EXPECT_GT(client->retry_after_ms, 0U);
+  }
+  const auto client = new_client();
+  EXPECT_FALSE(enrol("maria", kPassword, client));
+  EXPECT_EQ(client->last.code, Errc::overloaded) << client->last.detail;
+  EXPECT_TRUE(reports(node)) << "what was let in stays";
+  gearbox::testing::PostgresServer::get().restart();
+  const Instant deadline = after(Clock::now(), seconds{20});
+  while (!locate("read-text") && Clock::now() < deadline) {
+  }
+  EXPECT_TRUE(locate("read-text"));
+  EXPECT_TRUE(reports(node));
+}
+INSTANTIATE_TEST_SUITE_P(On, DatabaseAway, ::testing::Values(Kind::postgres), name_of);
+
 const auto kBoth = ::testing::Values(Kind::sqlite, Kind::postgres);
 INSTANTIATE_TEST_SUITE_P(On, CentralEndToEnd, kBoth, name_of);
 // These are about sockets; accounts need not be looked at twice.
