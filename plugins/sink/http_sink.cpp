@@ -1,60 +1,26 @@
 #include "sink/http_sink.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <algorithm>
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
+#include <boost/beast/http/verb.hpp>
 #include <charconv>
-#include <exception>
 #include <fstream>
+
+#include "sink/http_exchange.hpp"
 
 namespace gearbox::sink {
 
 namespace {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
+namespace http = boost::beast::http;
 
-constexpr std::uint32_t kMaxHeadBytes = 16 * 1024;
-
-struct Answer {
-  boost::system::error_code failure;
-  const char* doing = "";  // of a failure
-  unsigned status = 0;
-  std::string retry_after;
-};
-
-/// One request on a connection of its own. Of the answer only the head is read: it says it all.
-asio::awaitable<void> post(asio::ip::tcp::resolver::results_type addresses, http::request<http::string_body>* request,
-                           Instant deadline, Answer* answer) {
-  beast::tcp_stream stream(co_await asio::this_coro::executor);
-  stream.expires_at(deadline);  // for all that follows
-  answer->doing = "connect";
-  co_await stream.async_connect(addresses, asio::redirect_error(asio::use_awaitable, answer->failure));
-  if (answer->failure) co_return;
-  answer->doing = "send";
-  co_await http::async_write(stream, *request, asio::redirect_error(asio::use_awaitable, answer->failure));
-  if (answer->failure) co_return;
-  answer->doing = "read the answer";
-  beast::flat_buffer buffer;
-  http::response_parser<http::empty_body> parser;
-  parser.header_limit(kMaxHeadBytes);
-  co_await http::async_read_header(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, answer->failure));
-  if (answer->failure) co_return;
-  answer->status = parser.get().result_int();
-  answer->retry_after = std::string(parser.get()[http::field::retry_after]);
-}
+/// The letter itself is refused: it is not JSON to the receiver's taste, too large, of the wrong type. All other 4xx
+/// (a token that has run out, a path that is not there yet) are the receiver's or the configuration's, which people
+/// mend.
+constexpr std::array kNever{400U, 413U, 415U, 422U};
 
 plugin::Verdict later(std::string reason, milliseconds pause = milliseconds{0}) {
   return {plugin::Fate::later, std::move(reason), pause};
@@ -96,11 +62,10 @@ plugin::Verdict HttpSink::deliver(std::span<const plugin::EventView> events, Ins
 
   asio::io_context io(1);
   asio::ip::tcp::resolver resolver(io);
-  Answer answer;
-  const auto addresses = resolver.resolve(url_.host, url_.port, answer.failure);
-  if (answer.failure) return later("cannot resolve " + url_.host + ": " + answer.failure.message());
-  asio::co_spawn(io, post(addresses, &request, deadline, &answer), asio::detached);
-  io.run();
+  boost::system::error_code unresolved;
+  const auto addresses = resolver.resolve(url_.host, url_.port, unresolved);
+  if (unresolved) return later("cannot resolve " + url_.host + ": " + unresolved.message());
+  const HttpAnswer answer = exchange(addresses, request, deadline);
   if (answer.failure) {
     return later("cannot " + std::string(answer.doing) + ": " + answer.failure.message() + " (" + url_.host + ":" +
                  url_.port + ")");
@@ -108,7 +73,9 @@ plugin::Verdict HttpSink::deliver(std::span<const plugin::EventView> events, Ins
   const unsigned status = answer.status;
   const std::string reason = "HTTP " + std::to_string(status);
   if (status / 100 == 2) return {};
-  if (status / 100 == 4 && status != 408 && status != 429) return {plugin::Fate::never, reason, milliseconds{0}};
+  if (std::find(kNever.begin(), kNever.end(), status) != kNever.end()) {
+    return {plugin::Fate::never, reason, milliseconds{0}};
+  }
   return later(reason, pause_of(answer.retry_after));
 }
 

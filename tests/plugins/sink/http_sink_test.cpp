@@ -117,8 +117,11 @@ TEST(HttpSink, PostsAListOfEvents) {
 TEST(HttpSink, TellsWhatComesAgainFromWhatNeverWill) {
   const std::vector<std::pair<std::string, Fate>> cases = {
       {"200 OK", Fate::done},           {"202 Accepted", Fate::done},   {"301 Moved", Fate::later},
-      {"400 Bad Request", Fate::never}, {"404 Not Found", Fate::never}, {"408 Request Timeout", Fate::later},
-      {"429 Too Many", Fate::later},    {"500 Internal", Fate::later},  {"503 Unavailable", Fate::later}};
+      {"400 Bad Request", Fate::never}, {"401 Who", Fate::later},       {"403 Not you", Fate::later},
+      {"404 Not Found", Fate::later},   {"405 Not so", Fate::later},    {"407 Proxy", Fate::later},
+      {"408 Timeout", Fate::later},     {"413 Too Large", Fate::never}, {"415 Type", Fate::never},
+      {"422 Content", Fate::never},     {"425 Too Early", Fate::later}, {"429 Too Many", Fate::later},
+      {"500 Internal", Fate::later},    {"503 Busy", Fate::later},      {"101 Switching", Fate::later}};
   for (const auto& [status, fate] : cases) {
     const Receiver receiver({answer(status)});
     const plugin::Verdict verdict = deliver(receiver.url());
