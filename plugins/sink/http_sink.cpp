@@ -36,24 +36,33 @@ milliseconds pause_of(const std::string& retry_after) {
 
 }  // namespace
 
-Outcome<void> HttpSink::open(const plugin::SinkPlace& place) {
-  node_ = place.node;
-  if (authorization_file_.empty()) return done();
+Outcome<void> HttpSink::open(const plugin::SinkPlace& /*place*/) {
+  BOOST_OUTCOME_TRY(authorization());
+  return done();
+}
+
+/// Read anew for each delivery: a token that has run out is replaced by writing another one into the file.
+Outcome<std::string> HttpSink::authorization() const {
+  std::string line;
+  if (authorization_file_.empty()) return line;
   std::ifstream file(authorization_file_);
-  if (!std::getline(file, authorization_) || authorization_.empty()) {
+  if (!std::getline(file, line) || line.empty()) {
     return Error{Errc::io_error, "authorization_file " + authorization_file_ + " has no first line"};
   }
-  return done();
+  if (line.back() == '\r') line.pop_back();
+  return line;
 }
 
 plugin::Verdict HttpSink::deliver(std::span<const plugin::EventView> events, Instant deadline) {
   if (events.empty()) return {};
+  const Outcome<std::string> token = authorization();
+  if (!token) return later(describe(token.error()));
   http::request<http::string_body> request(http::verb::post, url_.target, 11);
   request.set(http::field::host, url_.host_header());
   request.set(http::field::user_agent, "gearbox");
   request.set(http::field::content_type, "application/json");
   request.set(http::field::connection, "close");
-  if (!authorization_.empty()) request.set(http::field::authorization, authorization_);
+  if (!token.value().empty()) request.set(http::field::authorization, token.value());
   std::string& body = request.body();
   body += '[';
   for (const plugin::EventView& event : events) (body += body.size() > 1 ? ",\n" : "").append(event.json);

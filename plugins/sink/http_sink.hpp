@@ -20,9 +20,9 @@ class HttpSink final : public plugin::Sink {
   plugin::Verdict deliver(std::span<const plugin::EventView> events, Instant deadline) override;
 
  private:
+  Outcome<std::string> authorization() const;
   const HttpUrl url_;
   const std::string authorization_file_;
-  std::string authorization_, node_;
 };
 
 }  // namespace gearbox::sink
