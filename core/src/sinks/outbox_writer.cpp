@@ -113,13 +113,13 @@ Outcome<void> Outbox::State::write(const Put& put, const Configs& configs, Chang
 
 Outcome<void> Outbox::State::write(const Report& report, Change& change) {
   for (const Report::Dead& dead : report.dead) change.letters[dead.why].push_back(dead.body);
-  for (const std::int64_t id : report.done) {
-    BOOST_OUTCOME_TRY(queue.take_out(report.sink, id));
+  std::vector<std::int64_t> over = report.done;
+  for (const Report::Dead& dead : report.dead) over.push_back(dead.id);
+  for (const std::int64_t id : over) {
+    BOOST_OUTCOME_TRY(const Waiting taken, queue.take_out(report.sink, id));
+    change.waiting.events -= taken.events;
+    change.waiting.bytes -= taken.bytes;
   }
-  for (const Report::Dead& dead : report.dead) {
-    BOOST_OUTCOME_TRY(queue.take_out(report.sink, dead.id));
-  }
-  BOOST_OUTCOME_TRY(change.waiting, queue.waiting(report.sink));
   return done();
 }
 

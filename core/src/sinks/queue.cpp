@@ -58,7 +58,7 @@ Outcome<Queue> Queue::open(const std::filesystem::path& file) {
   BOOST_OUTCOME_TRY(queue.first_, database.prepare("SELECT event.id, event.body FROM waiting JOIN event ON "
                                                    "event.id = waiting.event WHERE waiting.sink = ?1 "
                                                    "ORDER BY waiting.event LIMIT ?2"));
-  BOOST_OUTCOME_TRY(queue.out_, database.prepare("DELETE FROM waiting WHERE sink = ?1 AND event = ?2"));
+  BOOST_OUTCOME_TRY(queue.out_, database.prepare("DELETE FROM waiting WHERE sink = ?1 AND event = ?2 RETURNING bytes"));
   BOOST_OUTCOME_TRY(queue.drop_, database.prepare("DELETE FROM event WHERE id = ?1 AND keep = 0 AND NOT EXISTS("
                                                   "SELECT 1 FROM waiting WHERE event = ?1)"));
   BOOST_OUTCOME_TRY(queue.blank_, database.prepare("UPDATE event SET body = '' WHERE id = ?1 AND body != '' AND NOT "
@@ -112,9 +112,13 @@ Outcome<std::vector<Row>> Queue::first(const std::string& sink, std::size_t most
   return rows;
 }
 
-Outcome<void> Queue::take_out(const std::string& sink, std::int64_t id) {
-  BOOST_OUTCOME_TRY(out_.first(sink, id));
-  return drop_if_done(id);
+Outcome<Waiting> Queue::take_out(const std::string& sink, std::int64_t id) {
+  BOOST_OUTCOME_TRY(const bool was_there, out_.first(sink, id));
+  Waiting taken;
+  if (was_there) taken = {1, static_cast<std::uint64_t>(out_.integer(0))};
+  out_.rewind();
+  BOOST_OUTCOME_TRY(drop_if_done(id));
+  return taken;
 }
 
 Outcome<void> Queue::drop_if_done(std::int64_t id) {
