@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
-#include "sinks/dead_letters.hpp"
 #include "support/temp_dir.hpp"
 
 namespace gearbox::sinks {
@@ -68,27 +65,6 @@ TEST_F(SinkQueue, ForgettingLeavesWhatIsStillToBeDelivered) {
   ASSERT_TRUE(queue_.put(key_of(1), "done", "body", {"a"}, true));
   ASSERT_TRUE(queue_.forget(key_of(1)));
   EXPECT_EQ(queue_.first("a", 1, 1000).value().at(0).body, "body");
-}
-
-TEST(SinkDeadLetters, AreLinesOfJsonAndBounded) {
-  const gearbox::testing::TempDir folder;
-  DeadLetters letters(folder.path(), 4000);
-  for (int i = 0; i < 100; ++i) ASSERT_TRUE(letters.add({R"({"a":1})"}, "it \"was\" refused"));
-  std::uint64_t bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) bytes += entry.file_size();
-  EXPECT_LE(bytes, 4000U);
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / "dead.ndjson.1"));
-  std::ifstream file(letters.file());
-  std::string line;
-  ASSERT_TRUE(std::getline(file, line));
-  EXPECT_NE(line.find(R"("why":"it \"was\" refused","event":{"a":1}})"), std::string::npos) << line;
-}
-
-TEST(SinkDeadLetters, SayWhyTheyCannotBeWritten) {
-  DeadLetters letters("/nowhere/at/all", 4000);
-  const auto added = letters.add({"{}"}, "why");
-  ASSERT_FALSE(added);
-  EXPECT_EQ(added.error().code, Errc::io_error);
 }
 
 }  // namespace
