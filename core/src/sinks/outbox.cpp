@@ -131,6 +131,7 @@ Facts Outbox::facts() const {
   facts.handed_over = state_->handed_over;
   facts.dropped = state_->dropped;
   facts.last_error = state_->last_error;
+  facts.stranded = state_->stranded;
   facts.set_aside = state_->set_aside_as;
   return facts;
 }

@@ -34,9 +34,20 @@ Outcome<void> Outbox::State::open() {
   BOOST_OUTCOME_TRY(const std::vector<std::string> names, queue.sinks());
   for (const std::string& name : names) {
     if (sinks.contains(name)) continue;
-    BOOST_OUTCOME_TRY(give_up(name));
+    if (const Outcome<void> given_up = give_up(name); !given_up) strand(name, given_up.error());
   }
   return done();
+}
+
+/// The events of a sink that is gone stay in the queue: the node that cannot write their file works all the same.
+void Outbox::State::strand(const std::string& name, const Error& error) {
+  queue.rollback();
+  const Outcome<Waiting> left = queue.waiting(name);
+  stranded[name] = left ? left.value().events : 0;
+  spdlog::error(
+      "event=sink_stranded sink={} events={} reason=\"{}\" hint=\"no sink of that name is configured any more, and its "
+      "events could not be made dead letters; tried again at the next start, or name the sink again\"",
+      name, stranded[name], escaped(describe(error)));
 }
 
 /// Nobody asks for these events any more.

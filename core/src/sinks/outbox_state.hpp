@@ -59,6 +59,7 @@ struct Outbox::State {
   std::uint64_t dropped = 0;
   std::string last_error;
   std::filesystem::path set_aside_as;
+  std::map<std::string, std::uint64_t> stranded;  // see Facts
   bool stopping = false;
 
   // Of the thread.
@@ -90,6 +91,7 @@ struct Outbox::State {
 
   Outcome<void> open_queue();
   Outcome<void> give_up(const std::string& name);
+  void strand(const std::string& name, const Error& error);
 
   Outcome<void> write(std::vector<Order>& batch);
   Outcome<void> write(const Put& put, const Configs& configs, Changes& changes);
