@@ -16,6 +16,7 @@ boost::json::object sink_facts(const sinks::Facts& facts) {
                                        {"queued_bytes", sink.queued_bytes},
                                        {"delivered", sink.lane.delivered},
                                        {"retried", sink.lane.retried},
+                                       {"held", sink.lane.held},
                                        {"dead_letters", sink.dead_letters},
                                        {"last_error", sink.lane.last_error}});
   }

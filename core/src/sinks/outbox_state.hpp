@@ -39,10 +39,11 @@ struct Outbox::State {
 
   struct Sink {
     config::SinkConfig config;
-    Waiting waiting;             // committed; counted once, when the queue is opened
-    std::uint64_t dead = 0;      // dead letters
-    std::size_t wanted = 0;      // the lane waits for a batch of so many; 0: it is busy
-    std::shared_ptr<Lane> lane;  // null while it is opened
+    Waiting waiting;                 // committed; counted once, when the queue is opened
+    std::uint64_t dead = 0;          // dead letters
+    std::size_t wanted = 0;          // the lane waits for a batch of so many; 0: it is busy
+    std::vector<std::int64_t> held;  // events that the lane keeps: not offered to it
+    std::shared_ptr<Lane> lane;      // null while it is opened
   };
 
   Setup setup;

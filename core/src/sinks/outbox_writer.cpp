@@ -157,7 +157,9 @@ void Outbox::State::put_in_force(const std::vector<Order>& batch, const Changes&
       } else if (const auto* gone = std::get_if<Forget>(&order)) {
         if (gone->let_go) let_go.push_back(gone->key);
       } else if (const auto* report = std::get_if<Report>(&order)) {
-        sinks.at(report->sink).wanted = report->wanted;
+        Sink& sink = sinks.at(report->sink);
+        sink.held = report->held;
+        if (report->wanted) sink.wanted = *report->wanted;
       }
     }
   }
@@ -168,10 +170,11 @@ void Outbox::State::put_in_force(const std::vector<Order>& batch, const Changes&
 bool Outbox::State::feed(std::unique_lock<std::mutex>& lock) {
   bool all = true;
   for (auto& [name, sink] : sinks) {
-    if (sink.wanted == 0 || sink.waiting.events == 0 || !sink.lane) continue;
+    if (sink.wanted == 0 || sink.waiting.events <= sink.held.size() || !sink.lane) continue;
     const std::size_t wanted = sink.wanted;
+    const std::vector<std::int64_t> held = sink.held;
     lock.unlock();
-    Outcome<std::vector<Row>> rows = queue.first(name, wanted, kBatchBytes);
+    Outcome<std::vector<Row>> rows = queue.first(name, wanted, kBatchBytes, held);
     lock.lock();
     if (!rows) {
       complain(rows.error());

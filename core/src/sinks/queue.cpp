@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "gearbox/base/text.hpp"
@@ -97,12 +98,15 @@ Outcome<bool> Queue::put(const RequestKey& key, std::string_view state, std::str
   return true;
 }
 
-Outcome<std::vector<Row>> Queue::first(const std::string& sink, std::size_t most, std::uint64_t max_bytes) {
+Outcome<std::vector<Row>> Queue::first(const std::string& sink, std::size_t most, std::uint64_t max_bytes,
+                                       const std::vector<std::int64_t>& passed_over) {
   std::vector<Row> rows;
   std::uint64_t bytes = 0;
-  Outcome<bool> there = first_.first(sink, static_cast<std::int64_t>(most));
-  for (; there && there.value(); there = first_.next()) {
-    Row row{first_.integer(0), first_.text(1)};
+  Outcome<bool> there = first_.first(sink, static_cast<std::int64_t>(most + passed_over.size()));
+  for (; there && there.value() && rows.size() < most; there = first_.next()) {
+    const std::int64_t id = first_.integer(0);
+    if (std::find(passed_over.begin(), passed_over.end(), id) != passed_over.end()) continue;
+    Row row{id, first_.text(1)};
     bytes += row.body.size();
     if (!rows.empty() && bytes > max_bytes) break;
     rows.push_back(std::move(row));

@@ -42,6 +42,15 @@ TEST_F(SinkQueue, GivesTheOldestFirstAndNotTooMuchAtOnce) {
   EXPECT_TRUE(queue_.first("b", 10, 1000).value().empty());
 }
 
+TEST_F(SinkQueue, PassesOverThoseThatAreHeld) {
+  for (std::uint8_t i = 1; i <= 5; ++i) ASSERT_TRUE(queue_.put(key_of(i), "done", "{}", {"a"}, false));
+  const auto rows = queue_.first("a", 10, 1000).value();
+  const auto others = queue_.first("a", 2, 1000, {rows[0].id, rows[2].id}).value();
+  ASSERT_EQ(others.size(), 2U);
+  EXPECT_EQ(others[0].id, rows[1].id);
+  EXPECT_EQ(others[1].id, rows[3].id);
+}
+
 TEST_F(SinkQueue, AnEventGoesWhenNobodyWaitsForItAnyMore) {
   ASSERT_TRUE(queue_.put(key_of(1), "done", "body", {"a", "b"}, false));
   const std::int64_t id = queue_.first("a", 1, 1000).value().at(0).id;
