@@ -295,7 +295,7 @@ connection = "{connection}"
             self.assertNotIn("s3cret", ran.stdout + ran.stderr)
             if command == "check":
                 self.assertEqual(ran.returncode, 2)
-                self.assertIn("node.sinks[pg]: connection: holds a password", ran.stdout + ran.stderr)
+                self.assertRegex(ran.stdout + ran.stderr, r"node\.sinks\[pg\]: .*connection: holds a password")
                 self.assertIn("~/.pgpass", ran.stdout + ran.stderr)
         self.main.write_text(whole)
         self.ends_clean()
