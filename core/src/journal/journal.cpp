@@ -1,7 +1,6 @@
 #include "journal/journal.hpp"
 
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,7 +8,6 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -18,6 +16,7 @@
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/upload.hpp"
 #include "journal/rows.hpp"
+#include "sqlite/folder.hpp"
 
 namespace gearbox::journal {
 
@@ -68,26 +67,6 @@ struct Order {
   std::uint64_t gone = 0;  // bytes that are let go of, as they count
 };
 
-Outcome<void> make_private_folder(const std::filesystem::path& folder) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (!failure && ::chmod(folder.c_str(), 0700) != 0) failure.assign(errno, std::generic_category());
-  if (failure) return Error{Errc::io_error, folder.string() + ": " + failure.message()};
-  return done();
-}
-
-/// Rows and payloads together: what people may want to look at.
-Outcome<std::filesystem::path> set_aside(const std::filesystem::path& folder) {
-  for (int n = 1;; ++n) {
-    const std::filesystem::path aside = folder.string() + ".damaged-" + std::to_string(n);
-    std::error_code failure;
-    if (std::filesystem::exists(aside, failure)) continue;
-    std::filesystem::rename(folder, aside, failure);
-    if (failure) return Error{Errc::io_error, aside.string() + ": " + failure.message()};
-    return aside;
-  }
-}
-
 }  // namespace
 
 struct Journal::State {
@@ -116,7 +95,7 @@ struct Journal::State {
   std::filesystem::path file() const { return setup.folder / "journal.db"; }
 
   Outcome<void> open_all() {
-    BOOST_OUTCOME_TRY(make_private_folder(setup.folder));
+    BOOST_OUTCOME_TRY(sqlite::make_private_folder(setup.folder));
     BOOST_OUTCOME_TRY(rows, Rows::open(file()));
     if (Outcome<void> counted = rows.count_opening(); !counted) {
       if (counted.error().code == Errc::corrupt_data) return counted.error();
@@ -137,7 +116,7 @@ struct Journal::State {
     if (!opened && opened.error().code == Errc::corrupt_data) {
       rows = Rows();
       kept.clear();
-      BOOST_OUTCOME_TRY(counters.set_aside, set_aside(setup.folder));
+      BOOST_OUTCOME_TRY(counters.set_aside, sqlite::set_aside(setup.folder));
       spdlog::error(
           "event=journal_damaged reason=\"{}\" set_aside={} hint=\"what was accepted before is not known any "
           "more; devices send it again\"",
