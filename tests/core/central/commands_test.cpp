@@ -145,6 +145,19 @@ TEST_P(DeviceCommands, ArePartOfTheCopyOfTheAccounts) {
   EXPECT_EQ(found.value()->number, number);
 }
 
+TEST_P(DeviceCommands, AreTakenThoughTheCopyCannotBeKept) {
+  if (place_.is_shared()) GTEST_SKIP() << "the copies of such a database are its administrator's business";
+  std::filesystem::path copy = state_.central_db();
+  copy += ".backup";
+  std::filesystem::remove(copy);
+  std::filesystem::create_directories(copy / "in the way");
+  const auto number = accounts_->add_command(device_keys_.public_key, {"status"}, kNow);
+  ASSERT_TRUE(number) << describe(number.error());
+  const auto command = next(kNow);
+  ASSERT_TRUE(command);
+  EXPECT_EQ(command->number, number.value());
+}
+
 TEST_P(DeviceCommands, NumbersGoOnWhenAnOlderDatabaseComesBack) {
   const std::uint64_t number = add({"status"}, kNow);
   EXPECT_GE(number, static_cast<std::uint64_t>(kNow)) << "a number of the time, not a count that would begin anew";
