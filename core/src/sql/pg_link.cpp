@@ -108,16 +108,11 @@ Outcome<bool> PgLink::connect(Instant deadline) {
   if (state_ == State::closed) {
     // Words in front of the user's own are defaults, those behind them are not to be changed. A dead network is noticed
     // within seconds; of several servers the one that takes writes is meant.
-    const std::array words = {"application_name",     "keepalives_idle",
-                              "keepalives_interval",  "keepalives_count",
-                              "tcp_user_timeout",     "connect_timeout",
-                              "target_session_attrs", "dbname",
-                              "client_encoding",      static_cast<const char*>(nullptr)};
-    const std::array values = {"gearbox",    "2",
-                               "1",          "3",
-                               "4000",       "5",
-                               "read-write", connection_.c_str(),
-                               "UTF8",       static_cast<const char*>(nullptr)};
+    const std::array words = {"application_name", "keepalives_idle",  "keepalives_interval",
+                              "keepalives_count", "tcp_user_timeout", "target_session_attrs",
+                              "dbname",           "client_encoding",  static_cast<const char*>(nullptr)};
+    const std::array values = {
+        "gearbox", "2", "1", "3", "4000", "read-write", connection_.c_str(), "UTF8", static_cast<const char*>(nullptr)};
     handle_ = PQconnectStartParams(words.data(), values.data(), 1);
     begun_ = Clock::now();
     if (handle_ == nullptr) return lost("no memory");
