@@ -33,6 +33,9 @@ std::string state_of(const Outcome<json::object>& status) {
   if (!status) return status.error().code == Errc::unreachable ? "not running" : "no answer";
   if (truth_in(status.value(), "draining")) return "draining";
   if (truth_in(status.value(), "standby")) {
+    if (status.value().contains("database_answers") && !truth_in(status.value(), "database_answers")) {
+      return "standing by; the database is away";
+    }
     return truth_in(status.value(), "active_answers") ? "standing by" : "standing by; central is silent";
   }
   return truth_in(status.value(), "ready") ? "ready" : "not ready";
@@ -136,6 +139,13 @@ void print_sinks(const json::object& node) {
   }
   const std::string error = text_in(sinks, "last_error");
   if (!error.empty()) print("  the queue cannot be written: " + escaped(error, 200) + "\n");
+  if (const json::value* stranded = sinks.if_contains("stranded"); stranded != nullptr && stranded->is_object()) {
+    for (const auto& [name, events] : stranded->get_object()) {
+      print("  events of '" + escaped(std::string_view(name), 64) +
+            "', which is no sink any more, that no dead-letter " +
+            "file takes: " + std::to_string(events.is_number() ? events.to_number<std::uint64_t>() : 0) + "\n");
+    }
+  }
   const std::string aside = text_in(sinks, "set_aside");
   if (!aside.empty()) print("  the queue was damaged at the start, and set aside as " + escaped(aside, 400) + "\n");
 }
