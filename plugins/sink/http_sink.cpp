@@ -1,60 +1,26 @@
 #include "sink/http_sink.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <algorithm>
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
+#include <boost/beast/http/verb.hpp>
 #include <charconv>
-#include <exception>
 #include <fstream>
+
+#include "sink/http_exchange.hpp"
 
 namespace gearbox::sink {
 
 namespace {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
+namespace http = boost::beast::http;
 
-constexpr std::uint32_t kMaxHeadBytes = 16 * 1024;
-
-struct Answer {
-  boost::system::error_code failure;
-  const char* doing = "";  // of a failure
-  unsigned status = 0;
-  std::string retry_after;
-};
-
-/// One request on a connection of its own. Of the answer only the head is read: it says it all.
-asio::awaitable<void> post(asio::ip::tcp::resolver::results_type addresses, http::request<http::string_body>* request,
-                           Instant deadline, Answer* answer) {
-  beast::tcp_stream stream(co_await asio::this_coro::executor);
-  stream.expires_at(deadline);  // for all that follows
-  answer->doing = "connect";
-  co_await stream.async_connect(addresses, asio::redirect_error(asio::use_awaitable, answer->failure));
-  if (answer->failure) co_return;
-  answer->doing = "send";
-  co_await http::async_write(stream, *request, asio::redirect_error(asio::use_awaitable, answer->failure));
-  if (answer->failure) co_return;
-  answer->doing = "read the answer";
-  beast::flat_buffer buffer;
-  http::response_parser<http::empty_body> parser;
-  parser.header_limit(kMaxHeadBytes);
-  co_await http::async_read_header(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, answer->failure));
-  if (answer->failure) co_return;
-  answer->status = parser.get().result_int();
-  answer->retry_after = std::string(parser.get()[http::field::retry_after]);
-}
+/// The letter itself is refused: it is not JSON to the receiver's taste, too large, of the wrong type. All other 4xx
+/// (a token that has run out, a path that is not there yet) are the receiver's or the configuration's, which people
+/// mend.
+constexpr std::array kNever{400U, 413U, 415U, 422U};
 
 plugin::Verdict later(std::string reason, milliseconds pause = milliseconds{0}) {
   return {plugin::Fate::later, std::move(reason), pause};
@@ -70,24 +36,33 @@ milliseconds pause_of(const std::string& retry_after) {
 
 }  // namespace
 
-Outcome<void> HttpSink::open(const plugin::SinkPlace& place) {
-  node_ = place.node;
-  if (authorization_file_.empty()) return done();
+Outcome<void> HttpSink::open(const plugin::SinkPlace& /*place*/) {
+  BOOST_OUTCOME_TRY(authorization());
+  return done();
+}
+
+/// Read anew for each delivery: a token that has run out is replaced by writing another one into the file.
+Outcome<std::string> HttpSink::authorization() const {
+  std::string line;
+  if (authorization_file_.empty()) return line;
   std::ifstream file(authorization_file_);
-  if (!std::getline(file, authorization_) || authorization_.empty()) {
+  if (!std::getline(file, line) || line.empty()) {
     return Error{Errc::io_error, "authorization_file " + authorization_file_ + " has no first line"};
   }
-  return done();
+  if (line.back() == '\r') line.pop_back();
+  return line;
 }
 
 plugin::Verdict HttpSink::deliver(std::span<const plugin::EventView> events, Instant deadline) {
   if (events.empty()) return {};
+  const Outcome<std::string> token = authorization();
+  if (!token) return later(describe(token.error()));
   http::request<http::string_body> request(http::verb::post, url_.target, 11);
   request.set(http::field::host, url_.host_header());
   request.set(http::field::user_agent, "gearbox");
   request.set(http::field::content_type, "application/json");
   request.set(http::field::connection, "close");
-  if (!authorization_.empty()) request.set(http::field::authorization, authorization_);
+  if (!token.value().empty()) request.set(http::field::authorization, token.value());
   std::string& body = request.body();
   body += '[';
   for (const plugin::EventView& event : events) (body += body.size() > 1 ? ",\n" : "").append(event.json);
@@ -96,11 +71,10 @@ plugin::Verdict HttpSink::deliver(std::span<const plugin::EventView> events, Ins
 
   asio::io_context io(1);
   asio::ip::tcp::resolver resolver(io);
-  Answer answer;
-  const auto addresses = resolver.resolve(url_.host, url_.port, answer.failure);
-  if (answer.failure) return later("cannot resolve " + url_.host + ": " + answer.failure.message());
-  asio::co_spawn(io, post(addresses, &request, deadline, &answer), asio::detached);
-  io.run();
+  boost::system::error_code unresolved;
+  const auto addresses = resolver.resolve(url_.host, url_.port, unresolved);
+  if (unresolved) return later("cannot resolve " + url_.host + ": " + unresolved.message());
+  const HttpAnswer answer = exchange(addresses, request, deadline);
   if (answer.failure) {
     return later("cannot " + std::string(answer.doing) + ": " + answer.failure.message() + " (" + url_.host + ":" +
                  url_.port + ")");
@@ -108,7 +82,9 @@ plugin::Verdict HttpSink::deliver(std::span<const plugin::EventView> events, Ins
   const unsigned status = answer.status;
   const std::string reason = "HTTP " + std::to_string(status);
   if (status / 100 == 2) return {};
-  if (status / 100 == 4 && status != 408 && status != 429) return {plugin::Fate::never, reason, milliseconds{0}};
+  if (std::find(kNever.begin(), kNever.end(), status) != kNever.end()) {
+    return {plugin::Fate::never, reason, milliseconds{0}};
+  }
   return later(reason, pause_of(answer.retry_after));
 }
 

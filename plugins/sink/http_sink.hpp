@@ -8,8 +8,8 @@
 
 namespace gearbox::sink {
 
-/// Posts `[EVENT, ...]`. 2xx: done. 408, 429, everything that is not 4xx, and no answer in time: later (after the
-/// answer's Retry-After, if it has one). Other 4xx: never.
+/// Posts `[EVENT, ...]`. 2xx: done. 400, 413, 415, 422: never. Everything else, and no answer in time: later (after the
+/// answer's Retry-After, if it has one).
 class HttpSink final : public plugin::Sink {
  public:
   /// `authorization_file`: its first line is sent as Authorization; empty: none is.
@@ -20,9 +20,9 @@ class HttpSink final : public plugin::Sink {
   plugin::Verdict deliver(std::span<const plugin::EventView> events, Instant deadline) override;
 
  private:
+  Outcome<std::string> authorization() const;
   const HttpUrl url_;
   const std::string authorization_file_;
-  std::string authorization_, node_;
 };
 
 }  // namespace gearbox::sink

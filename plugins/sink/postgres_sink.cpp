@@ -7,6 +7,9 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
+
+#include "sink/postgres_words.hpp"
 
 namespace gearbox::sink {
 
@@ -118,15 +121,21 @@ plugin::Verdict PostgresSink::deliver(std::span<const plugin::EventView> events,
     write(events);
     return {};
   } catch (const pqxx::data_exception& refused) {
-    return {plugin::Fate::never, one_line(refused.what()), milliseconds{0}};
+    return {plugin::Fate::never, error_words(refused.sqlstate(), refused.what()), milliseconds{0}};
   } catch (const pqxx::integrity_constraint_violation& refused) {
-    return {plugin::Fate::never, one_line(refused.what()), milliseconds{0}};
+    return {plugin::Fate::never, error_words(refused.sqlstate(), refused.what()), milliseconds{0}};
+  } catch (const pqxx::sql_error& failed) {
+    return put_off(error_words(failed.sqlstate(), failed.what()), deadline);
   } catch (const std::exception& failed) {
-    // Whether the connection is to blame is not worth finding out: the next try makes a new one.
-    const std::string reason = Clock::now() >= deadline ? "the server did not answer in time" : one_line(failed.what());
-    connection_.reset();
-    return {plugin::Fate::later, reason, milliseconds{0}};
+    return put_off(one_line(failed.what()), deadline);
   }
+}
+
+/// Whether the connection is to blame is not worth finding out: the next try makes a new one.
+plugin::Verdict PostgresSink::put_off(std::string reason, Instant deadline) {
+  connection_.reset();
+  if (Clock::now() >= deadline) reason = "the server did not answer in time";
+  return {plugin::Fate::later, std::move(reason), milliseconds{0}};
 }
 
 }  // namespace gearbox::sink

@@ -14,6 +14,7 @@ namespace gearbox::sink {
 class PostgresSink final : public plugin::Sink {
  public:
   /// `connection`: libpq's "host=... dbname=..." or URL; what it leaves out comes from the environment and ~/.pgpass.
+  /// Errors of the server are told without values of rows.
   /// `table`: NAME or SCHEMA.NAME of letters, digits and _.
   PostgresSink(std::string connection, std::string table) : options_(std::move(connection)), table_(std::move(table)) {}
 
@@ -23,6 +24,7 @@ class PostgresSink final : public plugin::Sink {
  private:
   void connect(Instant deadline);
   void write(std::span<const plugin::EventView> events);
+  plugin::Verdict put_off(std::string reason, Instant deadline);
 
   const std::string options_, table_;
   std::unique_ptr<pqxx::connection> connection_;  // null: to be made

@@ -1,4 +1,5 @@
 #include "sink/postgres_sink.hpp"
+#include "sink/postgres_words.hpp"
 
 namespace {
 
@@ -9,7 +10,7 @@ constexpr gearbox::plugin::OptionSpec kOptions[] = {
      .type = OptionType::text,
      .fallback = "",
      .unit = "",
-     .help = "libpq's \"host=... dbname=...\" or postgresql:// URL; passwords belong into ~/.pgpass"},
+     .help = "libpq's \"host=... dbname=...\" or postgresql:// URL, without a password: that is for ~/.pgpass"},
     {.key = "table",
      .type = OptionType::text,
      .fallback = "gearbox_results",
@@ -19,6 +20,7 @@ constexpr gearbox::plugin::OptionSpec kOptions[] = {
 gearbox::Outcome<std::unique_ptr<gearbox::plugin::Sink>> make(const gearbox::plugin::Options& options) {
   BOOST_OUTCOME_TRY(auto connection, options.text("connection"));
   BOOST_OUTCOME_TRY(auto table, options.text("table"));
+  BOOST_OUTCOME_TRY(gearbox::sink::check_connection(connection));
   if (!gearbox::sink::is_table_name(table)) {
     return gearbox::Error{gearbox::Errc::bad_config, "table: expected NAME or SCHEMA.NAME of letters, digits and _"};
   }

@@ -111,7 +111,7 @@ class Chaos:
         self.look_over_what_is_left()
 
     def look_over_what_is_left(self):
-        left = [line for line in self.site.leftovers() if not chaos_left.OF_OTHERS.search(line)]
+        left = self.site.leftovers()
         self.faults += [f"leaked: {line}" for line in left + chaos_left.files(self.site, self.temporary)]
         doubled, self.unheard = chaos_left.two_ends(self.site, self.book)
         self.faults += doubled

@@ -12,8 +12,6 @@ KNOWN = re.compile("|".join([
     r"log/(central|node|worker-\d+)\.log(\.1)?", r"central\.db(\.backup)?", r"journal/journal\.db", r"store/index\.db",
     r"run/supervisor\.lock", r"keys/(central|node)\.(channel|signing)", r"plugins/[0-9a-f]{64}\.so", r"plugins/book\.(json|lock)",
     r"quarantine\.json", r"last_stop\.json", r"learned", r"run/central\.lock"]))
-# What other tests that run at the same time may have there just now.
-OF_OTHERS = re.compile(r"/dev/shm/gearbox-(fuzz|test|bench)-")
 IDLE_PAYLOADS = 32  # files that the journal keeps for the next payload
 
 

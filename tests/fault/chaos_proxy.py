@@ -48,7 +48,8 @@ class Link:
 class ChaosProxy:
     """Settings may be changed at any time, from any thread. A context manager: nothing runs on afterwards."""
 
-    def __init__(self, target, seed=0):
+    def __init__(self, target, seed=0, near=("127.0.0.1", 0)):
+        self.listens_at = near           # where devices find it
         self.target = target             # the server's port, on this host; may be changed: the address behind the name
         self.delay_s = 0.0               # each way
         self.bytes_per_s = NEVER         # each way, and all connections together
@@ -65,7 +66,7 @@ class ChaosProxy:
         self.thread = threading.Thread(target=self.serve, daemon=True)
 
     def __enter__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(self.listens_at)
         self.port = self.listener.getsockname()[1]
         self.thread.start()
         self.started.wait()

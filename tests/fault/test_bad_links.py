@@ -19,6 +19,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "tests/support"
 import support  # noqa: E402
 from chaos_proxy import ChaosProxy  # noqa: E402
 from cluster import Cluster, echo_configs, jpeg, one_step_task, wait_until  # noqa: E402
+from spooler import Spooler  # noqa: E402
 
 CHUNK = 384 * 1024
 PICTURES = 4
@@ -285,6 +286,52 @@ class AnotherAddress(Site):
         self.assertEqual(node["counters"]["recovered"] + node["counters"]["announced"], node["counters"]["answered"])
         self.assertGreater(node["counters"]["answered"], 0, "it moved when all was done")
         self.ends_clean()
+
+
+class AnotherName(Spooler, unittest.TestCase):
+    """Central's name means another address from now on: a client that runs on asks what the name means."""
+
+    NAME = "central.gearbox.test"
+
+    def name_is(self, address):
+        self.hosts.write_text(f"127.0.0.1 localhost\n{address} {self.NAME}\n")
+
+    def test_a_client_that_runs_follows_the_name(self):
+        self.cluster = Cluster()
+        self.addCleanup(self.cluster.__exit__)
+        self.hosts = self.cluster.scratch / "hosts"
+        self.name_is("127.0.0.1")
+        own_names = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(self.hosts)]
+        tried = subprocess.run([*own_names, "true"], capture_output=True, text=True)
+        if tried.returncode != 0:
+            reason = f"names of its own for a process: {tried.stderr.strip()}"
+            print(f"NOT RUN: {reason}", flush=True)
+            self.skipTest(reason)
+        main = self.cluster.configs / "gearbox.toml"
+        main.write_text(main.read_text().replace("[central]\n", "[central]\nticket_ttl_ms = 1000\n"))
+        self.cluster.start()
+        self.cluster.wait_ready()
+        self.cluster.add_user()
+        url, key = self.cluster.central()
+        self.keys = self.cluster.enrol()
+        self.make_folders(self.cluster.scratch)
+        self.cluster.at_device = own_names
+
+        with ChaosProxy(int(url.rpartition(":")[2])) as first:
+            self.central = (f"tcp://{self.NAME}:{first.port}", key)
+            self.run_client("--watch", self.pictures)
+            self.write(0, 4, order="sleep 0.4")
+            self.until_answered(4)  # more than one ticket
+            self.assertGreater(first.up, 0)
+        self.name_is("127.0.0.2")
+        with ChaosProxy(first.target, near=("127.0.0.2", first.port)) as second:
+            self.write(4, 8, order="sleep 0.4")
+            self.until_answered(8)
+            self.each_has_one_answer(8)
+            self.assertGreater(second.up, 0)
+            self.stop_client()
+        self.assertEqual(self.cluster.stop(), 0)
+        self.assertEqual(self.cluster.leftovers(), [])
 
 
 class Netem(Site):

@@ -164,6 +164,8 @@ class Sinks(unittest.TestCase):
         wait_until("another try", lambda: self.receiver.posts > posts + 1, 20)
         self.assertEqual(len(self.receiver.requests()), len(self.sent) - 8)
         self.assertEqual(self.facts("hook")["last_error"], "HTTP 500")
+        self.receiver.status = 401  # a token that has run out: people mend that
+        wait_until("a refusal", lambda: self.facts("hook")["last_error"] == "HTTP 401", 20)
 
         self.receiver.leave()
         self.send(8)
@@ -286,6 +288,16 @@ connection = "{connection}"
         rows = subprocess.run(["psql", connection, "-Atc", "SELECT request FROM gearbox_results WHERE state = 'done' AND "
                                "result->'tensors'->0->>'name' IS NOT NULL"], capture_output=True, text=True, check=True)
         self.assertEqual(sorted(rows.stdout.split()), sorted(self.sent))
+        whole = self.main.read_text()
+        self.main.write_text(whole.replace("user=gearbox", "user=gearbox password=s3cret"))
+        for command in ("check", "show", "diff"):
+            ran = self.cluster.run("config", command, "--config", self.cluster.configs, ok=False)
+            self.assertNotIn("s3cret", ran.stdout + ran.stderr)
+            if command == "check":
+                self.assertEqual(ran.returncode, 2)
+                self.assertRegex(ran.stdout + ran.stderr, r"node\.sinks\[pg\]: .*connection: holds a password")
+                self.assertIn("~/.pgpass", ran.stdout + ran.stderr)
+        self.main.write_text(whole)
         self.ends_clean()
 
 

@@ -136,6 +136,13 @@ void print_sinks(const json::object& node) {
   }
   const std::string error = text_in(sinks, "last_error");
   if (!error.empty()) print("  the queue cannot be written: " + escaped(error, 200) + "\n");
+  if (const json::value* stranded = sinks.if_contains("stranded"); stranded != nullptr && stranded->is_object()) {
+    for (const auto& [name, events] : stranded->get_object()) {
+      print("  events of '" + escaped(std::string_view(name), 64) +
+            "', which is no sink any more, that no dead-letter " +
+            "file takes: " + std::to_string(events.is_number() ? events.to_number<std::uint64_t>() : 0) + "\n");
+    }
+  }
   const std::string aside = text_in(sinks, "set_aside");
   if (!aside.empty()) print("  the queue was damaged at the start, and set aside as " + escaped(aside, 400) + "\n");
 }

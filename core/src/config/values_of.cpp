@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "config/secrets.hpp"
 #include "model/tensor_decl.hpp"
 
 namespace gearbox::config {
@@ -47,7 +48,7 @@ class List {
             char digits[32];  // the shortest that reads back as the same number
             add(key, std::string(digits, std::to_chars(digits, digits + sizeof digits, held).ptr), Value::Kind::number);
           } else {
-            text(key, held);
+            text(key, without_passwords(held));
           }
         },
         value);

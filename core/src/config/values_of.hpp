@@ -21,7 +21,7 @@ struct Value {
 ///   worker[detect].count             by model; worker[detect@1], worker[detect@1, py] ... when several have that model
 ///   task.read-text.step.read.model   by the names of tasks and steps
 ///   model.detect@1.digest            by name and version; every change of the model's files changes its digest
-/// Paths inside the configuration's folder are relative to it.
+/// Paths inside the configuration's folder are relative to it; passwords in options of plugins are "***".
 std::vector<Value> values_of(const Config& config);
 
 }  // namespace gearbox::config

@@ -1,14 +1,13 @@
 #include "journal/journal.hpp"
 
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -17,6 +16,7 @@
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/upload.hpp"
 #include "journal/rows.hpp"
+#include "sqlite/folder.hpp"
 
 namespace gearbox::journal {
 
@@ -67,26 +67,6 @@ struct Order {
   std::uint64_t gone = 0;  // bytes that are let go of, as they count
 };
 
-Outcome<void> make_private_folder(const std::filesystem::path& folder) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (!failure && ::chmod(folder.c_str(), 0700) != 0) failure.assign(errno, std::generic_category());
-  if (failure) return Error{Errc::io_error, folder.string() + ": " + failure.message()};
-  return done();
-}
-
-/// Rows and payloads together: what people may want to look at.
-Outcome<std::filesystem::path> set_aside(const std::filesystem::path& folder) {
-  for (int n = 1;; ++n) {
-    const std::filesystem::path aside = folder.string() + ".damaged-" + std::to_string(n);
-    std::error_code failure;
-    if (std::filesystem::exists(aside, failure)) continue;
-    std::filesystem::rename(folder, aside, failure);
-    if (failure) return Error{Errc::io_error, aside.string() + ": " + failure.message()};
-    return aside;
-  }
-}
-
 }  // namespace
 
 struct Journal::State {
@@ -115,7 +95,7 @@ struct Journal::State {
   std::filesystem::path file() const { return setup.folder / "journal.db"; }
 
   Outcome<void> open_all() {
-    BOOST_OUTCOME_TRY(make_private_folder(setup.folder));
+    BOOST_OUTCOME_TRY(sqlite::make_private_folder(setup.folder));
     BOOST_OUTCOME_TRY(rows, Rows::open(file()));
     if (Outcome<void> counted = rows.count_opening(); !counted) {
       if (counted.error().code == Errc::corrupt_data) return counted.error();
@@ -136,7 +116,7 @@ struct Journal::State {
     if (!opened && opened.error().code == Errc::corrupt_data) {
       rows = Rows();
       kept.clear();
-      BOOST_OUTCOME_TRY(counters.set_aside, set_aside(setup.folder));
+      BOOST_OUTCOME_TRY(counters.set_aside, sqlite::set_aside(setup.folder));
       spdlog::error(
           "event=journal_damaged reason=\"{}\" set_aside={} hint=\"what was accepted before is not known any "
           "more; devices send it again\"",
@@ -175,7 +155,7 @@ struct Journal::State {
       }
       std::uint64_t held = counters.bytes;
       lock.unlock();
-      for (Order& order : orders) place(order, held);
+      std::vector<Order> later = place_all(orders, held);
       const Outcome<std::vector<PayloadFile>> freed = write(orders);
       if (freed) {
         for (const PayloadFile payload : freed.value()) payloads.let_go(payload);
@@ -194,6 +174,7 @@ struct Journal::State {
       }
       orders.clear();
       lock.lock();
+      queue.insert(queue.begin(), std::make_move_iterator(later.begin()), std::make_move_iterator(later.end()));
     }
     lock.unlock();
     // What is not noted makes answers wait a little longer, no more.
@@ -201,6 +182,28 @@ struct Journal::State {
   }
 
   std::int64_t running_ms(Instant now) const { return ran_before_ms + elapsed(opened_at, now).count() / 1000; }
+
+  /// Places all of a batch, up to a request that has no room as long as those before it have not let go of theirs: that
+  /// one and the rest are given back, for the next batch.
+  std::vector<Order> place_all(std::vector<Order>& orders, std::uint64_t& held) {
+    bool makes_room = false;
+    auto order = orders.begin();
+    for (; order != orders.end(); ++order) {
+      if (makes_room && !has_room(*order, held)) break;
+      place(*order, held);
+      makes_room = makes_room || std::holds_alternative<Forget>(order->what);
+    }
+    std::vector<Order> later(std::make_move_iterator(order), std::make_move_iterator(orders.end()));
+    orders.erase(order, orders.end());
+    return later;
+  }
+
+  /// A result always has: it is smaller than what it lets go of as a rule, and refusing it would help nobody.
+  bool has_room(const Order& order, std::uint64_t held) const {
+    const auto* accept = std::get_if<Accept>(&order.what);
+    return accept == nullptr ||
+           held + total(accept->request.bytes) + count_of_row(accept->request.head.size()) <= setup.max_bytes;
+  }
 
   /// The payload to where it will lie, large ones durably. `held`: bytes that the journal holds, with this batch's.
   void place(Order& order, std::uint64_t& held) {
@@ -216,8 +219,7 @@ struct Journal::State {
     }
     Placed& placed = order.placed;
     placed.bytes = total(*parts);
-    // A result is smaller than what it lets go of as a rule, and refusing it would help nobody.
-    if (std::holds_alternative<Accept>(order.what) && held + placed.bytes + order.head_bytes > setup.max_bytes) {
+    if (!has_room(order, held)) {
       order.failure = Error{Errc::no_space, "the journal holds " + std::to_string(held >> 20) + " MB of " +
                                                 std::to_string(setup.max_bytes >> 20) + ": results wait for devices"};
       return;

@@ -4,9 +4,11 @@
 #include <boost/json/parse.hpp>
 
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "gearbox/base/text.hpp"
+#include "gearbox/link/keys.hpp"
 #include "serving/control_client.hpp"
 
 namespace gearbox::node {
@@ -64,6 +66,21 @@ Outcome<CentralLink::Dialled> CentralDialler::dial_one(plugin_host::PluginHost& 
   BOOST_OUTCOME_TRY(dialled.connection, transport->connect(place.url, after(Clock::now(), within)));
   dialled.url = std::move(place.url);
   return dialled;
+}
+
+std::vector<CentralKey> central_keys(const config::NodeConfig& config, const std::filesystem::path& own_key) {
+  std::vector<CentralKey> keys;
+  for (const config::CentralPlace& place : config::central_places(config)) {
+    CentralKey key{};
+    if (!place.key.empty()) {
+      if (from_hex(place.key, key)) keys.push_back(key);
+      continue;
+    }
+    std::error_code unreadable;
+    if (!std::filesystem::exists(own_key, unreadable)) continue;  // central makes it, not we
+    if (const auto own = link::load_or_make_channel_keys(own_key)) keys.push_back(own.value().public_key);
+  }
+  return keys;
 }
 
 }  // namespace gearbox::node

@@ -29,4 +29,8 @@ class CentralDialler {
   std::size_t turn_ = 0;                      // the place that connected last
 };
 
+/// The channel keys of the centrals that this node reports to. `own_key`: the key file of this host's central, whose
+/// key it is where the configuration names none; while that file cannot be read, no key stands for it.
+std::vector<CentralKey> central_keys(const config::NodeConfig& config, const std::filesystem::path& own_key);
+
 }  // namespace gearbox::node

@@ -13,7 +13,6 @@
 
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/login.hpp"
-#include "node/learned_file.hpp"
 
 namespace gearbox::node {
 
@@ -48,7 +47,7 @@ milliseconds jittered(milliseconds pause) {
 
 CentralLink::CentralLink(Setup setup) : setup_(std::move(setup)), pause_(*setup_.io) {
   if (setup_.remember.empty()) return;
-  const Outcome<wire::ReportOk> last = load_learned(setup_.remember);
+  const Outcome<wire::ReportOk> last = load_learned(setup_.remember, setup_.centrals);
   if (last) {
     take(last.value());
     spdlog::info("central: tickets are taken by what the last process of this node heard, until central answers");
@@ -139,7 +138,7 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
     if (answer.value().header.type == FrameType::report_ok) {
       Outcome<wire::ReportOk> learned = wire::parse<wire::ReportOk>(answer.value().json);
       if (!learned) co_return learned.error();
-      self->learn(learned.value());
+      self->learn(learned.value(), dialled.key);
       if (!self->connected_) spdlog::info("central: connected url={}", dialled.url);
       self->connected_ = true;
       self->useless_ = false;
@@ -154,18 +153,19 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
   co_return done();
 }
 
-void CentralLink::learn(const wire::ReportOk& answer) {
+void CentralLink::learn(const wire::ReportOk& answer, const CentralKey& central) {
   take(answer);
-  if (!setup_.remember.empty()) remember(answer);
+  if (!setup_.remember.empty()) remember(answer, central);
   setup_.learned();
 }
 
-void CentralLink::remember(const wire::ReportOk& answer) {
+void CentralLink::remember(const wire::ReportOk& answer, const CentralKey& central) {
   const Instant now = Clock::now();
-  const bool same = answer.ticket_keys == remembered_.ticket_keys && answer.revoked == remembered_.revoked;
+  const bool same = answer.ticket_keys == remembered_.ticket_keys && answer.revoked == remembered_.revoked &&
+                    central == remembered_of_;
   // Now and then also for the time: central's clock may have been put right.
   if (same && now < after(remembered_at_, kRememberEvery)) return;
-  if (Outcome<void> saved = save_learned(setup_.remember, answer); !saved) {
+  if (Outcome<void> saved = save_learned(setup_.remember, central, answer); !saved) {
     if (!std::exchange(remember_failed_, true)) {
       spdlog::warn("central: what was learned is not kept for the next process: {}", escaped(describe(saved.error())));
     }
@@ -173,6 +173,7 @@ void CentralLink::remember(const wire::ReportOk& answer) {
   }
   remember_failed_ = false;
   remembered_ = answer;
+  remembered_of_ = central;
   remembered_at_ = now;
 }
 

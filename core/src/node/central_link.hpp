@@ -14,12 +14,14 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gearbox/link/keys.hpp"
 #include "gearbox/link/ticket.hpp"
 #include "gearbox/net/frame_stream.hpp"
 #include "gearbox/plugin/transport.hpp"
 #include "gearbox/wire/messages.hpp"
+#include "node/learned_file.hpp"
 
 namespace gearbox::node {
 
@@ -29,7 +31,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   struct Dialled {
     plugin::Connection connection;
     std::string url;
-    std::array<std::byte, 32> key{};  // central's channel key
+    CentralKey key{};  // central's channel key
   };
   struct Setup {
     boost::asio::io_context* io = nullptr;
@@ -38,8 +40,9 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
     /// `another`: the one that it found last was of no use, so others come first this time.
     std::function<Outcome<Dialled>(milliseconds within, bool another)> dial;
     std::function<wire::NodeReport()> report;
-    std::function<void()> learned;   // time, keys or revocations have come
-    std::filesystem::path remember;  // what was learned is kept here for the node's next process; empty: it is not
+    std::function<void()> learned;     // time, keys or revocations have come
+    std::filesystem::path remember;    // what was learned is kept here for the node's next process; empty: it is not
+    std::vector<CentralKey> centrals;  // whose words of before are heeded at the start
   };
   explicit CentralLink(Setup setup);
 
@@ -60,9 +63,9 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
 
  private:
   static boost::asio::awaitable<Outcome<void>> visit(std::shared_ptr<CentralLink> self);
-  void learn(const wire::ReportOk& answer);
+  void learn(const wire::ReportOk& answer, const CentralKey& central);
   void take(const wire::ReportOk& answer);
-  void remember(const wire::ReportOk& answer);
+  void remember(const wire::ReportOk& answer, const CentralKey& central);
   std::int64_t central_now_ms() const;
 
   Setup setup_;
@@ -79,6 +82,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   std::int64_t central_unix_ms_ = 0;
   Instant learned_{};
   wire::ReportOk remembered_;  // as it was written last, at remembered_at_
+  CentralKey remembered_of_{};
   Instant remembered_at_{};
   bool remember_failed_ = false;  // and said
 };

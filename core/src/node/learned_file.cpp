@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <ctime>
@@ -18,8 +19,9 @@ namespace gearbox::node {
 
 namespace {
 
-constexpr std::string_view kFormat =
-    "gearbox learned 1 ";  // then the boot, a blank, its clock; a line with the message
+// Then the boot, central's key, its clock, with blanks between; a line with the message.
+constexpr std::string_view kFormat = "gearbox learned 2 ";
+constexpr std::string_view kFormatWithoutKey = "gearbox learned 1 ";
 constexpr std::size_t kMostBytes = 128 * 1024;
 
 std::int64_t boot_clock_ms() {
@@ -35,11 +37,12 @@ Error failed(const char* what, const std::filesystem::path& file, int number) {
 
 }  // namespace
 
-Outcome<void> save_learned(const std::filesystem::path& file, const wire::ReportOk& learned) {
+Outcome<void> save_learned(const std::filesystem::path& file, const CentralKey& central,
+                           const wire::ReportOk& learned) {
   const std::string boot = own_boot_id();
   if (boot.empty()) return done();  // nobody could tell whether it still holds
-  const std::string text =
-      std::string(kFormat) + boot + " " + std::to_string(boot_clock_ms()) + "\n" + wire::to_json(learned);
+  const std::string text = std::string(kFormat) + boot + " " + to_hex(central) + " " + std::to_string(boot_clock_ms()) +
+                           "\n" + wire::to_json(learned);
   std::filesystem::path fresh = file;
   fresh += ".new";
   const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -53,17 +56,27 @@ Outcome<void> save_learned(const std::filesystem::path& file, const wire::Report
   return done();
 }
 
-Outcome<wire::ReportOk> load_learned(const std::filesystem::path& file) {
+Outcome<wire::ReportOk> load_learned(const std::filesystem::path& file, const std::vector<CentralKey>& centrals) {
   BOOST_OUTCOME_TRY(const std::string text, toml::read_file(file, kMostBytes));
-  const std::size_t line = text.find('\n');
-  const std::string_view head = std::string_view(text).substr(0, line);
-  const std::size_t blank = head.rfind(' ');
+  if (text.starts_with(kFormatWithoutKey)) {
+    return Error{Errc::not_found, "what was learned does not tell from which central"};
+  }
   const Error damaged{Errc::corrupt_data, escaped(file.string()) + " is damaged"};
-  if (line == std::string::npos || !head.starts_with(kFormat) || blank < kFormat.size()) return damaged;
-  if (head.substr(kFormat.size(), blank - kFormat.size()) != own_boot_id()) {
+  const std::size_t line = text.find('\n');
+  if (line == std::string::npos || !text.starts_with(kFormat)) return damaged;
+  const std::string_view head = std::string_view(text).substr(0, line).substr(kFormat.size());
+  const std::size_t after_boot = head.find(' ');
+  const std::size_t after_key = head.rfind(' ');
+  if (after_boot == std::string_view::npos || after_key == after_boot) return damaged;
+  if (head.substr(0, after_boot) != own_boot_id()) {
     return Error{Errc::not_found, "what was learned is of another boot of this host"};
   }
-  const std::string_view clock = head.substr(blank + 1);
+  CentralKey central{};
+  if (!from_hex(head.substr(after_boot + 1, after_key - after_boot - 1), central)) return damaged;
+  if (std::find(centrals.begin(), centrals.end(), central) == centrals.end()) {
+    return Error{Errc::wrong_server_key, "what was learned is of another central: it is not used"};
+  }
+  const std::string_view clock = head.substr(after_key + 1);
   std::int64_t then = 0;
   const auto [end, wrong] = std::from_chars(clock.data(), clock.data() + clock.size(), then);
   if (wrong != std::errc() || end != clock.data() + clock.size() || then > boot_clock_ms()) return damaged;

@@ -108,6 +108,7 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   central.keys = signing_keys_;
   central.dial = [this](milliseconds within, bool another) { return dial_central_.dial(*plugins_, within, another); };
   central.remember = state_.root / "learned";
+  central.centrals = central_keys(config_->node, state_.central_channel_key());
   central.report = [this] { return report_of(facts()); };
   central.learned = [this] { close_revoked(); };
   central_ = std::make_shared<CentralLink>(std::move(central));

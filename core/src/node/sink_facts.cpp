@@ -16,14 +16,15 @@ boost::json::object sink_facts(const sinks::Facts& facts) {
                                        {"queued_bytes", sink.queued_bytes},
                                        {"delivered", sink.lane.delivered},
                                        {"retried", sink.lane.retried},
+                                       {"held", sink.lane.held},
                                        {"dead_letters", sink.dead_letters},
                                        {"last_error", sink.lane.last_error}});
   }
-  return boost::json::object{{"list", std::move(list)},
-                             {"handed_over", facts.handed_over},
-                             {"dropped", facts.dropped},
-                             {"last_error", facts.last_error},
-                             {"set_aside", facts.set_aside.string()}};
+  boost::json::object stranded;
+  for (const auto& [name, events] : facts.stranded) stranded[name] = events;
+  return boost::json::object{{"list", std::move(list)},         {"handed_over", facts.handed_over},
+                             {"dropped", facts.dropped},        {"last_error", facts.last_error},
+                             {"stranded", std::move(stranded)}, {"set_aside", facts.set_aside.string()}};
 }
 
 }  // namespace gearbox::node

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 
 #include "gearbox/base/ids.hpp"
@@ -118,10 +119,10 @@ PrivateCopy::~PrivateCopy() {
 
 namespace {
 
-/// Writes `bytes` to `path` by way of a file of another name. `vanished` is set when another process tidied that one
-/// away in the moment before it was locked.
-Outcome<void> write_copy(const fs::path& path, ByteView bytes, const fs::path& folder, bool& vanished) {
-  vanished = false;
+/// Writes `bytes` to `path` by way of a file of another name. `again` is set when another process was faster: it tidied
+/// that file away before it was locked, or, unless `over`, made `path` itself.
+Outcome<void> write_copy(const fs::path& path, ByteView bytes, const fs::path& folder, bool over, bool& again) {
+  again = false;
   std::string unfinished = (folder / ".copy-XXXXXX").string();
   const File file(::mkostemp(unfinished.data(), O_CLOEXEC));
   if (file.get() < 0) return Error{Errc::io_error, folder.string() + ": " + reason(errno)};
@@ -131,8 +132,9 @@ Outcome<void> write_copy(const fs::path& path, ByteView bytes, const fs::path& f
   };
   if (::flock(file.get(), LOCK_SH) != 0) return failed(Error{Errc::io_error, reason(errno)});
   if (const auto written = write_all(file.get(), bytes); !written) return failed(written.error());
-  if (::rename(unfinished.c_str(), path.c_str()) == 0) return done();
-  vanished = errno == ENOENT;
+  if (::renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, path.c_str(), over ? 0 : RENAME_NOREPLACE) == 0)
+    return done();
+  again = errno == ENOENT || (!over && (errno == EEXIST || errno == EINVAL));  // EINVAL: not on this file system
   return failed(Error{Errc::io_error, reason(errno)});
 }
 
@@ -147,9 +149,11 @@ Outcome<PrivateCopy> PrivateCopy::make(const fs::path& original, const fs::path&
     // The descriptor that is kept is a reading one: what is open for writing cannot be trusted to stay as it is.
     if (const int kept = open_existing(path, checksum); kept >= 0)
       return PrivateCopy(kept, std::move(path), std::move(checksum));
-    bool vanished = false;
-    const auto written = write_copy(path, bytes, folder, vanished);
-    if (!written && !vanished) return written.error();
+    bool again = false;
+    // Over what is there only when that was looked at twice: a copy that another process made a moment ago is as good
+    // as ours, and in use there.
+    const auto written = write_copy(path, bytes, folder, i > 0, again);
+    if (!written && !again) return written.error();
   }
   return Error{Errc::io_error, path.string() + ": does not hold what was written"};
 }

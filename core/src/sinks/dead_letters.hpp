@@ -19,7 +19,7 @@ class DeadLetters {
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}
 
   /// Appends {"at_unix_ms", "why", "event"} for each JSON text; on the disk when it returns. Errors: io_error,
-  /// no_space; some lines may be there.
+  /// no_space; the file then ends as it did before. What a process that was killed left of a line goes first.
   Outcome<void> add(const std::vector<std::string_view>& events, std::string_view why);
   void limit(std::uint64_t max_bytes) { max_bytes_ = max_bytes; }
   std::filesystem::path file() const { return folder_ / "dead.ndjson"; }

@@ -77,25 +77,23 @@ LaneCounters Lane::counters() const {
 
 void Lane::run() {
   Report report;
+  bool asked = false;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    report.sink = setup_.config.name;
-    report.wanted = setup_.config.batch;
-    lock.unlock();
-    report_(std::exchange(report, {}));
-    lock.lock();
-    while (!stopping_ && offered_.empty()) {
-      wake_.wait(lock);
-      if (opened_ && opened_ != setup_.sink) {  // out of force: its library may be closed
-        lock.unlock();
-        opened_.reset();
-        lock.lock();
-      }
+    if (!std::exchange(asked, true)) report.wanted = setup_.config.batch;
+    if (report.is_news()) {
+      report.sink = setup_.config.name;
+      report.held = held_.ids();
+      lock.unlock();
+      report_(std::exchange(report, {}));
+      lock.lock();
     }
+    std::vector<Row> rows = wait_for_work(lock);
     if (stopping_) break;
-    std::vector<Row> rows = std::exchange(offered_, {});
+    asked = rows.empty();
     lock.unlock();
-    deliver(std::move(rows), report);
+    if (!rows.empty()) deliver(std::move(rows), report);
+    try_held(report);  // one at most: they hold up nobody
     lock.lock();
   }
   report.sink = setup_.config.name;
@@ -108,58 +106,122 @@ void Lane::run() {
   wake_.notify_all();
 }
 
-/// What is in the report then is over; all of it, unless it was stopped on the way.
-void Lane::deliver(std::vector<Row> rows, Report& report) {
-  std::vector<std::unique_ptr<ParsedEvent>> parsed;
-  std::vector<plugin::EventView> views;
-  for (const Row& row : rows) {
-    parsed.push_back(std::make_unique<ParsedEvent>(row.body));
-    views.push_back(parsed.back()->view());
-  }
-  std::string reason;
-  const Brought all = bring(views, reason);
-  if (all == Brought::stopped) return;
-  if (all == Brought::done) {
-    for (const Row& row : rows) report.done.push_back(row.id);
-    return;
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Brought one = rows.size() == 1 ? all : bring(std::span(views).subspan(i, 1), reason);
-    if (one == Brought::stopped) return;
-    if (one == Brought::done) {
-      report.done.push_back(rows[i].id);
+std::vector<Row> Lane::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (opened_ && opened_ != setup_.sink) {  // out of force: its library may be closed
+      lock.unlock();
+      opened_.reset();
+      lock.lock();
+    }
+    if (std::exchange(edition_seen_, edition_) != edition_) {
+      portions_.begin_anew();
+      held_.hurry(Clock::now());
+      pause_ = milliseconds{0};
+    }
+    const Held::Event* const held = held_.first();
+    if (stopping_ || !offered_.empty() || (held != nullptr && held->due <= Clock::now())) {
+      return std::exchange(offered_, {});
+    }
+    if (held == nullptr) {
+      wake_.wait(lock);
     } else {
-      report.dead.push_back({rows[i].id, std::move(rows[i].body), reason});
+      wake_.wait_until(lock, held->due);
     }
   }
 }
 
-Lane::Brought Lane::bring(std::span<const plugin::EventView> events, std::string& reason) {
-  milliseconds pause = kFirstPause;
-  for (;;) {
-    SinkSetup setup;
-    std::uint64_t edition = 0;
+/// What is in the report then is over; what is not comes again with the next batch.
+void Lane::deliver(std::vector<Row> rows, Report& report) {
+  std::string reason;  // of the last failure
+  SinkSetup setup;
+  std::uint64_t edition = 0;
+  for (bool first = true; first || !portions_.empty(); first = false) {
     {
       const std::lock_guard lock(mutex_);
-      if (stopping_) return Brought::stopped;
+      if (stopping_) return;
       setup = setup_;
       edition = edition_;
       counters_.state = "delivering";
     }
-    const plugin::Verdict verdict = try_once(setup, events);
-    note(verdict, events.size());
-    reason = verdict.reason;
-    if (verdict.fate == plugin::Fate::done) return Brought::done;
-    if (verdict.fate == plugin::Fate::never) return Brought::never;
-    const milliseconds most = setup.config.retry_max;
-    const milliseconds wait = std::min(most, verdict.pause.count() > 0 ? verdict.pause : spread(pause));
-    pause = std::min(most, pause * 2);
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, wait, [&] { return stopping_ || edition != edition_; });
+    if (first) portions_.begin(std::move(rows), setup.config.batch);
+    const Portions::Portion portion = portions_.next();
+    std::vector<const Row*> given;
+    for (std::size_t i = 0; i < portion.count; ++i) given.push_back(&portions_.row(portion.first + i));
+    const plugin::Verdict verdict = try_once(setup, given);
+    note(verdict, portion.count);
+    if (verdict.fate == plugin::Fate::later) {
+      reason = verdict.reason;
+      portions_.put_off(portion, verdict.pause.count() == 0);
+      if (!pause(verdict, setup, edition) || portions_.wants_more()) return;
+      continue;
+    }
+    pause_ = milliseconds{0};
+    if (verdict.fate == plugin::Fate::never && portion.count > 1) {
+      portions_.refused(portion);
+      continue;
+    }
+    for (Row& row : portions_.take(portion)) {
+      if (verdict.fate == plugin::Fate::done) {
+        report.done.push_back(row.id);
+      } else {
+        report.dead.push_back({row.id, std::move(row.body), verdict.reason});
+      }
+    }
+    if (std::optional<Row> guilty = portions_.take_guilty())
+      hold(std::move(*guilty), setup.config.name, reason, report);
   }
 }
 
-plugin::Verdict Lane::try_once(const SinkSetup& setup, std::span<const plugin::EventView> events) {
+/// False: it was ended early, by stop() or use().
+bool Lane::pause(const plugin::Verdict& verdict, const SinkSetup& setup, std::uint64_t edition) {
+  const milliseconds most = setup.config.retry_max;
+  pause_ = std::min(most, pause_.count() == 0 ? kFirstPause : pause_ * 2);
+  const milliseconds wait = std::min(most, verdict.pause.count() > 0 ? verdict.pause : spread(pause_));
+  std::unique_lock lock(mutex_);
+  return !wake_.wait_for(lock, wait, [&] { return stopping_ || edition != edition_; });
+}
+
+void Lane::hold(Row row, const std::string& name, const std::string& reason, Report& report) {
+  const std::string key(ParsedEvent(row.body).view().key);
+  spdlog::warn("event=sink_event_held sink={} key={} reason=\"{}\" hint=\"others are taken: it is tried beside them\"",
+               name, escaped(key), escaped(reason, kReasonBytes));
+  std::optional<Held::Event> gone = held_.add(std::move(row), reason, kFirstPause, Clock::now());
+  if (gone) {
+    report.dead.push_back(
+        {gone->row.id, std::move(gone->row.body), "put off each time while others were taken: " + gone->reason});
+  }
+  const std::lock_guard lock(mutex_);
+  counters_.held = held_.size();
+}
+
+void Lane::try_held(Report& report) {
+  const Held::Event* const held = held_.first();
+  if (held == nullptr || held->due > Clock::now()) return;
+  SinkSetup setup;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    setup = setup_;
+  }
+  const Row* const row = &held->row;
+  const plugin::Verdict verdict = try_once(setup, std::span(&row, 1));
+  if (verdict.fate == plugin::Fate::later) {
+    held_.put_off(verdict.reason, verdict.pause, setup.config.retry_max, Clock::now());
+  } else {
+    Row over = held_.take_first();
+    if (verdict.fate == plugin::Fate::done) {
+      report.done.push_back(over.id);
+    } else {
+      report.dead.push_back({over.id, std::move(over.body), verdict.reason});
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  counters_.held = held_.size();
+  if (verdict.fate == plugin::Fate::later) ++counters_.retried;
+  if (verdict.fate == plugin::Fate::done) ++counters_.delivered;
+}
+
+plugin::Verdict Lane::try_once(const SinkSetup& setup, std::span<const Row* const> rows) {
   if (!setup.sink) return {plugin::Fate::later, setup.missing, milliseconds{0}};
   if (opened_ != setup.sink) {
     opened_.reset();
@@ -169,7 +231,13 @@ plugin::Verdict Lane::try_once(const SinkSetup& setup, std::span<const plugin::E
     }
     opened_ = setup.sink;
   }
-  return opened_->deliver(events, after(Clock::now(), setup.config.timeout));
+  std::vector<std::unique_ptr<ParsedEvent>> parsed;
+  std::vector<plugin::EventView> views;
+  for (const Row* row : rows) {
+    parsed.push_back(std::make_unique<ParsedEvent>(row->body));
+    views.push_back(parsed.back()->view());
+  }
+  return opened_->deliver(views, after(Clock::now(), setup.config.timeout));
 }
 
 void Lane::note(const plugin::Verdict& verdict, std::size_t events) {

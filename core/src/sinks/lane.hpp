@@ -1,5 +1,5 @@
 // lane.hpp: one sink at work: a thread of its own that gives the plugin batches of events, waits ever longer when they
-// are put off, and finds the one that is to blame when a batch can never be taken.
+// are put off, and finds the one that is to blame when a batch cannot be taken.
 #pragma once
 
 #include <condition_variable>
@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -14,6 +15,8 @@
 
 #include "gearbox/base/clock.hpp"
 #include "gearbox/plugin/sink.hpp"
+#include "sinks/held.hpp"
+#include "sinks/portions.hpp"
 #include "sinks/queue.hpp"
 #include "sinks/setup.hpp"
 
@@ -28,7 +31,9 @@ struct Report {
   std::string sink;
   std::vector<std::int64_t> done;
   std::vector<Dead> dead;
-  std::size_t wanted = 0;  // events of the next batch, at most; 0: none any more
+  std::vector<std::int64_t> held;     // events that the lane keeps, and tries beside the others: all of them
+  std::optional<std::size_t> wanted;  // events of the next batch, at most; 0: none any more; none: it was said before
+  bool is_news() const { return wanted.has_value() || !done.empty() || !dead.empty(); }
 };
 
 /// Public calls: any thread.
@@ -53,17 +58,26 @@ class Lane : public std::enable_shared_from_this<Lane> {
   LaneCounters counters() const;
 
  private:
-  enum class Brought { done, never, stopped };
   Lane(SinkSetup setup, Place place, std::function<void(Report)> report);
   void run();
+  /// Waits for what is to be done next; its rows, none when a held event is due. With the lock.
+  std::vector<Row> wait_for_work(std::unique_lock<std::mutex>& lock);
   void deliver(std::vector<Row> rows, Report& report);
-  Brought bring(std::span<const plugin::EventView> events, std::string& reason);
-  plugin::Verdict try_once(const SinkSetup& setup, std::span<const plugin::EventView> events);
+  void try_held(Report& report);
+  void hold(Row row, const std::string& name, const std::string& reason, Report& report);
+  bool pause(const plugin::Verdict& verdict, const SinkSetup& setup, std::uint64_t edition);
+  plugin::Verdict try_once(const SinkSetup& setup, std::span<const Row* const> rows);
   void note(const plugin::Verdict& verdict, std::size_t events);
 
   const Place place_;
   const std::function<void(Report)> report_;
-  std::shared_ptr<plugin::Sink> opened_;  // of the thread
+
+  // Of the thread.
+  std::shared_ptr<plugin::Sink> opened_;
+  Portions portions_;
+  Held held_;
+  milliseconds pause_{0};           // the last one; 0: all goes well
+  std::uint64_t edition_seen_ = 0;  // of setup_
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,9 +38,11 @@ struct SinkFacts {
 
 struct Facts {
   std::vector<SinkFacts> sinks;
-  std::uint64_t handed_over = 0;    // events that are not written yet
-  std::uint64_t dropped = 0;        // events that could not be handed over, or neither queued nor made a dead letter
-  std::string last_error;           // of the disk; empty when the last commit went well
+  std::uint64_t handed_over = 0;  // events that are not written yet
+  std::uint64_t dropped = 0;      // events that could not be handed over, or neither queued nor made a dead letter
+  std::string last_error;         // of the disk; empty when the last commit went well
+  /// Events of sinks that are not configured any more, which could not be made dead letters at the start: by name.
+  std::map<std::string, std::uint64_t> stranded;
   std::filesystem::path set_aside;  // a damaged queue was found at the start and moved there; empty: none was
 };
 
@@ -56,7 +59,8 @@ class Outbox {
     std::function<void(const RequestKey&)> let_go;
   };
   /// Opens or makes the queue, and begins to deliver what is in it. A damaged one is set aside; events for sinks that
-  /// are not configured any more become dead letters. Errors: io_error, no_space.
+  /// are not configured any more become dead letters, or stay when their file cannot be written: see Facts::stranded.
+  /// Errors: io_error, no_space.
   static Outcome<std::unique_ptr<Outbox>> open(Setup setup);
   /// Writes what was handed over; waits a short while for deliveries under way.
   ~Outbox();

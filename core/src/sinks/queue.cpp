@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "gearbox/base/text.hpp"
@@ -58,7 +59,7 @@ Outcome<Queue> Queue::open(const std::filesystem::path& file) {
   BOOST_OUTCOME_TRY(queue.first_, database.prepare("SELECT event.id, event.body FROM waiting JOIN event ON "
                                                    "event.id = waiting.event WHERE waiting.sink = ?1 "
                                                    "ORDER BY waiting.event LIMIT ?2"));
-  BOOST_OUTCOME_TRY(queue.out_, database.prepare("DELETE FROM waiting WHERE sink = ?1 AND event = ?2"));
+  BOOST_OUTCOME_TRY(queue.out_, database.prepare("DELETE FROM waiting WHERE sink = ?1 AND event = ?2 RETURNING bytes"));
   BOOST_OUTCOME_TRY(queue.drop_, database.prepare("DELETE FROM event WHERE id = ?1 AND keep = 0 AND NOT EXISTS("
                                                   "SELECT 1 FROM waiting WHERE event = ?1)"));
   BOOST_OUTCOME_TRY(queue.blank_, database.prepare("UPDATE event SET body = '' WHERE id = ?1 AND body != '' AND NOT "
@@ -97,12 +98,15 @@ Outcome<bool> Queue::put(const RequestKey& key, std::string_view state, std::str
   return true;
 }
 
-Outcome<std::vector<Row>> Queue::first(const std::string& sink, std::size_t most, std::uint64_t max_bytes) {
+Outcome<std::vector<Row>> Queue::first(const std::string& sink, std::size_t most, std::uint64_t max_bytes,
+                                       const std::vector<std::int64_t>& passed_over) {
   std::vector<Row> rows;
   std::uint64_t bytes = 0;
-  Outcome<bool> there = first_.first(sink, static_cast<std::int64_t>(most));
-  for (; there && there.value(); there = first_.next()) {
-    Row row{first_.integer(0), first_.text(1)};
+  Outcome<bool> there = first_.first(sink, static_cast<std::int64_t>(most + passed_over.size()));
+  for (; there && there.value() && rows.size() < most; there = first_.next()) {
+    const std::int64_t id = first_.integer(0);
+    if (std::find(passed_over.begin(), passed_over.end(), id) != passed_over.end()) continue;
+    Row row{id, first_.text(1)};
     bytes += row.body.size();
     if (!rows.empty() && bytes > max_bytes) break;
     rows.push_back(std::move(row));
@@ -112,9 +116,13 @@ Outcome<std::vector<Row>> Queue::first(const std::string& sink, std::size_t most
   return rows;
 }
 
-Outcome<void> Queue::take_out(const std::string& sink, std::int64_t id) {
-  BOOST_OUTCOME_TRY(out_.first(sink, id));
-  return drop_if_done(id);
+Outcome<Waiting> Queue::take_out(const std::string& sink, std::int64_t id) {
+  BOOST_OUTCOME_TRY(const bool was_there, out_.first(sink, id));
+  Waiting taken;
+  if (was_there) taken = {1, static_cast<std::uint64_t>(out_.integer(0))};
+  out_.rewind();
+  BOOST_OUTCOME_TRY(drop_if_done(id));
+  return taken;
 }
 
 Outcome<void> Queue::drop_if_done(std::int64_t id) {

@@ -36,13 +36,16 @@ class Queue {
   /// known already, and nothing was done.
   Outcome<bool> put(const RequestKey& key, std::string_view state, std::string_view body,
                     const std::vector<std::string>& sinks, bool keep);
-  /// The oldest events of `sink`: at most `most`, and no further one beyond `max_bytes`.
-  Outcome<std::vector<Row>> first(const std::string& sink, std::size_t most, std::uint64_t max_bytes);
-  /// `sink` does not wait for the event any more.
-  Outcome<void> take_out(const std::string& sink, std::int64_t id);
+  /// The oldest events of `sink` but for those in `passed_over`, a few: at most `most`, and no further one beyond
+  /// `max_bytes`.
+  Outcome<std::vector<Row>> first(const std::string& sink, std::size_t most, std::uint64_t max_bytes,
+                                  const std::vector<std::int64_t>& passed_over = {});
+  /// `sink` does not wait for the event any more. What waits less: that event, or nothing when it did not wait.
+  Outcome<Waiting> take_out(const std::string& sink, std::int64_t id);
   /// Its events need not be known any more than sinks wait for them.
   Outcome<void> forget(const RequestKey& key);
 
+  /// Looks at all that waits for it: for the start, not for each report.
   Outcome<Waiting> waiting(const std::string& sink);
   /// Each sink that events wait for.
   Outcome<std::vector<std::string>> sinks();

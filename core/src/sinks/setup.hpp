@@ -20,6 +20,7 @@ struct SinkSetup {
 struct LaneCounters {
   std::uint64_t delivered = 0;  // events
   std::uint64_t retried = 0;    // deliveries that were put off
+  std::uint64_t held = 0;       // events that are tried singly, beside the others: see held.hpp
   std::string state;            // "idle", "delivering", "waiting" (for a retry)
   std::string last_error;       // empty when the last delivery went well
 };

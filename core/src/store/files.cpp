@@ -1,13 +1,14 @@
 #include "store/files.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <system_error>
+
+#include "sqlite/folder.hpp"
 
 namespace gearbox::store {
 
@@ -30,16 +31,8 @@ Outcome<void> write_all(int descriptor, ByteView bytes, const std::filesystem::p
 }
 }  // namespace
 
-Outcome<void> make_private_folder(const std::filesystem::path& folder) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (failure) return io_failure(folder, failure.value());
-  if (::chmod(folder.c_str(), 0700) != 0) return io_failure(folder, errno);
-  return done();
-}
-
 Outcome<void> write_whole(const std::filesystem::path& file, const std::vector<ByteView>& parts) {
-  if (Outcome<void> made = make_private_folder(file.parent_path()); !made) return made;
+  if (Outcome<void> made = sqlite::make_private_folder(file.parent_path()); !made) return made;
   const std::filesystem::path beside = file.string() + ".part";
   const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (descriptor < 0) return io_failure(beside, errno);
@@ -58,21 +51,6 @@ Outcome<void> write_whole(const std::filesystem::path& file, const std::vector<B
 Outcome<void> remove_file(const std::filesystem::path& file) {
   if (::unlink(file.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) return io_failure(file, errno);
   return done();
-}
-
-Outcome<std::filesystem::path> set_aside(const std::filesystem::path& file) {
-  for (int n = 1;; ++n) {
-    const std::filesystem::path aside = file.string() + ".damaged-" + std::to_string(n);
-    std::error_code failure;
-    if (std::filesystem::exists(aside, failure)) continue;
-    if (::rename(file.c_str(), aside.c_str()) != 0) return io_failure(file, errno);
-    for (const char* side : {"-wal", "-shm"}) {
-      if (::rename((file.string() + side).c_str(), (aside.string() + side).c_str()) != 0 && errno != ENOENT) {
-        return io_failure(file.string() + side, errno);
-      }
-    }
-    return aside;
-  }
 }
 
 }  // namespace gearbox::store

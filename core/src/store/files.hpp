@@ -9,14 +9,10 @@
 
 namespace gearbox::store {
 
-/// Makes the folder (and the ones above it), mode 0700. Errors: io_error.
-Outcome<void> make_private_folder(const std::filesystem::path& folder);
 /// Writes `parts` one after the other beside `file` and renames, so that a file is whole or not there; mode 0600.
 /// Errors: no_space, io_error.
 Outcome<void> write_whole(const std::filesystem::path& file, const std::vector<ByteView>& parts);
 /// No error when it is gone already.
 Outcome<void> remove_file(const std::filesystem::path& file);
-/// Renames a damaged database and its side files to NAME.damaged-N and returns the new name.
-Outcome<std::filesystem::path> set_aside(const std::filesystem::path& file);
 
 }  // namespace gearbox::store

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "gearbox/base/text.hpp"
+#include "sqlite/folder.hpp"
 #include "sqlite/sqlite.hpp"
 #include "store/files.hpp"
 
@@ -356,11 +357,11 @@ Outcome<sqlite::Database> open_index(const std::filesystem::path& file) {
 
 Outcome<std::unique_ptr<ResultStore>> ResultStore::open(const std::filesystem::path& folder,
                                                         const config::StoreConfig& config) {
-  BOOST_OUTCOME_TRY(make_private_folder(folder));
+  BOOST_OUTCOME_TRY(sqlite::make_private_folder(folder));
   const std::filesystem::path file = folder / "index.db";
   Outcome<sqlite::Database> database = open_index(file);
   if (!database && database.error().code == Errc::corrupt_data) {
-    BOOST_OUTCOME_TRY(const auto aside, set_aside(file));
+    BOOST_OUTCOME_TRY(const auto aside, sqlite::set_aside(file));
     spdlog::warn("store: the index was damaged ({}); set aside as {}, a new one begins",
                  escaped(describe(database.error())), aside.string());
     database = open_index(file);

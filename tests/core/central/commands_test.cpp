@@ -144,6 +144,18 @@ TEST_F(DeviceCommands, ArePartOfTheCopyOfTheAccounts) {
   EXPECT_EQ(found.value()->number, number);
 }
 
+TEST_F(DeviceCommands, AreTakenThoughTheCopyCannotBeKept) {
+  std::filesystem::path copy = state_.central_db();
+  copy += ".backup";
+  std::filesystem::remove(copy);
+  std::filesystem::create_directories(copy / "in the way");
+  const auto number = accounts_->add_command(device_keys_.public_key, {"status"}, kNow);
+  ASSERT_TRUE(number) << describe(number.error());
+  const auto command = next(kNow);
+  ASSERT_TRUE(command);
+  EXPECT_EQ(command->number, number.value());
+}
+
 TEST_F(DeviceCommands, NumbersGoOnWhenAnOlderDatabaseComesBack) {
   const std::uint64_t number = add({"status"}, kNow);
   EXPECT_GE(number, static_cast<std::uint64_t>(kNow)) << "a number of the time, not a count that would begin anew";

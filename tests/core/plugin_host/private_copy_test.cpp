@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <barrier>
+#include <future>
+#include <string>
+#include <system_error>
+
 #include "fixture_files.hpp"
 #include "support/temp_dir.hpp"
 
@@ -48,6 +53,28 @@ TEST_F(Copies, ACopyThatWasSpoiltIsMadeAnew) {
   const auto copy = PrivateCopy::make(temp_.path() / "a", folder());
   ASSERT_TRUE(copy) << copy.error().detail;
   EXPECT_EQ(content_of(copy.value().path()), "one");
+}
+
+TEST_F(Copies, ThoseWhoMakeOneAtTheSameTimeShareOne) {
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    const fs::path original = write_file(temp_.path() / "a", "content " + std::to_string(round));
+    std::barrier together(2);
+    const auto make = [&] {
+      together.arrive_and_wait();
+      return PrivateCopy::make(original, folder());
+    };
+    auto other = std::async(std::launch::async, make);
+    const auto mine = make();
+    const auto theirs = other.get();
+    ASSERT_TRUE(mine) << mine.error().detail;
+    ASSERT_TRUE(theirs) << theirs.error().detail;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const std::string target = fs::read_symlink(entry.path(), gone).string();
+      ASSERT_EQ(target.find(" (deleted)"), std::string::npos) << target << " in round " << round;
+    }
+  }
 }
 
 TEST_F(Copies, OnlyThoseThatNobodyUsesAreRemoved) {

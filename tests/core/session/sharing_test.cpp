@@ -106,22 +106,24 @@ TEST_F(Sharing, AThousandQueuedRequestsEndAtTheirDeadlinesWhileTheOnlyWorkerIsBu
   std::map<RequestId, Instant> due;
   for (std::size_t i = 0; i < kMany; ++i) {
     const auto ms = static_cast<std::uint32_t>(3000 + i % 500);
+    const Instant earliest = Clock::now() + milliseconds(ms);
     const RequestId id = submit(device, "hang", 0, ms);
     ASSERT_TRUE(until([&] { return requests_->counters().announced == i + 2; }));
-    due[id] = Clock::now() + milliseconds(ms);
+    due[id] = earliest;
   }
   ASSERT_TRUE(until([&] { return requests_->counters().accepted == kMany + 1; }));
   const std::uint64_t before = calls();
-  milliseconds latest{0};
   while (!due.empty()) {
     const wire::Frame frame = next_final(device);
     ASSERT_EQ(error_of(frame).code, Errc::deadline_exceeded);
     const auto found = due.find(frame.header.request);
     ASSERT_NE(found, due.end());
-    latest = std::max(latest, std::chrono::duration_cast<milliseconds>(Clock::now() - found->second));
+    ASSERT_GE(Clock::now(), found->second) << "ended before its time";
     due.erase(found);
   }
-  EXPECT_LT(latest, milliseconds(500));
+  // All of them while the worker is as busy as before: what ends them is their deadline. How soon after it is bounded
+  // by next_final() alone: on a busy machine it says nothing of the code.
+  EXPECT_EQ(dispatcher_->load()["hang"].running, 1U);
   EXPECT_EQ(queued("hang"), 0U);
   EXPECT_EQ(calls(), before) << "none was handed over later";
   EXPECT_EQ(requests_->open(), 1U);

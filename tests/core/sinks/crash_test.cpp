@@ -115,5 +115,28 @@ TEST_F(SinkCrash, EventsOfASinkThatIsConfiguredNoMoreBecomeDeadLetters) {
   EXPECT_EQ(back->facts().sinks.at(0).queued, 0U);
 }
 
+TEST_F(SinkCrash, EventsThatCannotEvenBecomeDeadLettersStayAndTheNodeStarts) {
+  {
+    const auto outbox = open(setup(absent_sink()));
+    for (std::uint8_t i = 0; i < 3; ++i) outbox->put(event_of(i));
+    ASSERT_TRUE(comes_true([&] { return outbox->facts().sinks.at(0).queued == 3; }));
+  }
+  fs::remove_all(folder_.path() / "sinks/one");
+  std::ofstream(folder_.path() / "sinks/one") << "no folder";
+  {
+    const auto sink = good_sink();
+    const auto next = open(in(folder_.path(), {setup_of("other", sink)}));
+    const std::map<std::string, std::uint64_t> stranded{{"one", 3}};
+    EXPECT_EQ(next->facts().stranded, stranded);
+    next->put(event_of(7));
+    EXPECT_EQ(sink->wait_for(1), names(7, 8)) << "the others are not held up";
+  }
+  fs::remove(folder_.path() / "sinks/one");
+  const auto sink = good_sink();
+  const auto back = open(setup(sink));
+  EXPECT_EQ(sink->wait_for(3), names(0, 3)) << "nothing was lost";
+  EXPECT_TRUE(back->facts().stranded.empty());
+}
+
 }  // namespace
 }  // namespace gearbox::sinks

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <iterator>
 
@@ -72,6 +73,56 @@ TEST_F(SinkOutbox, FindsTheOneEventThatCanNeverBeDelivered) {
   EXPECT_THAT(dead("one"), HasSubstr(name_of(3)));
   EXPECT_THAT(dead("one"), HasSubstr("no such column"));
   EXPECT_EQ(std::ranges::count(dead("one"), '\n'), 1);
+}
+
+TEST_F(SinkOutbox, AnEventThatIsPutOffEachTimeHoldsUpNoOther) {
+  Latch latch;  // so that all of them are in one batch
+  std::atomic<bool> mended{false};
+  const auto sink = std::make_shared<ScriptedSink>([&](const std::vector<std::string>& requests) {
+    latch.pass();
+    const bool bad = std::find(requests.begin(), requests.end(), name_of(2)) != requests.end();
+    return bad && !mended ? plugin::Verdict{plugin::Fate::later, "broken off", milliseconds{0}} : plugin::Verdict{};
+  });
+  SinkSetup setup = setup_of("one", sink);
+  setup.config.retry_max = milliseconds{5};
+  const auto outbox = open({setup});
+  for (std::uint8_t i = 0; i < 6; ++i) outbox->put(event_of(i));
+  latch.open();
+  std::vector<std::string> others = names(0, 6);
+  others.erase(others.begin() + 2);
+  EXPECT_THAT(sink->wait_for(5), ::testing::UnorderedElementsAreArray(others));
+  EXPECT_TRUE(comes_true([&] { return outbox->facts().sinks.at(0).queued == 1; }));
+  EXPECT_EQ(outbox->facts().sinks.at(0).lane.held, 1U);
+  for (std::uint8_t i = 10; i < 200; ++i) outbox->put(event_of(i));
+  EXPECT_EQ(sink->wait_for(195).size(), 195U) << "nor any that comes later";
+  const std::uint64_t tries = outbox->facts().sinks.at(0).lane.retried;
+  EXPECT_TRUE(comes_true([&] { return outbox->facts().sinks.at(0).lane.retried > tries + 3; }))
+      << "it is not forgotten";
+  EXPECT_EQ(outbox->facts().sinks.at(0).dead_letters, 0U);
+  mended = true;
+  EXPECT_EQ(sink->wait_for(196).back(), name_of(2));
+  EXPECT_TRUE(comes_true([&] { return outbox->facts().sinks.at(0).queued == 0; }));
+  EXPECT_EQ(outbox->facts().sinks.at(0).lane.held, 0U);
+}
+
+TEST_F(SinkOutbox, OneThatCameAloneIsComparedWithThoseThatComeLater) {
+  const auto sink = std::make_shared<ScriptedSink>([&](const std::vector<std::string>& requests) {
+    const bool bad = std::find(requests.begin(), requests.end(), name_of(0)) != requests.end();
+    return bad ? plugin::Verdict{plugin::Fate::later, "broken off", milliseconds{0}} : plugin::Verdict{};
+  });
+  SinkSetup setup = setup_of("one", sink);
+  setup.config.retry_max = milliseconds{5};
+  {
+    const auto outbox = open({setup});
+    outbox->put(event_of(0));
+    ASSERT_TRUE(sink->wait_for_calls(6));
+    outbox->put(event_of(1));
+    outbox->put(event_of(2));
+    EXPECT_THAT(sink->wait_for(2), ::testing::UnorderedElementsAreArray(names(1, 3)));
+  }
+  const auto better = good_sink();
+  const auto next = open({setup_of("one", better)});
+  EXPECT_EQ(better->wait_for(1), names(0, 1)) << "what was held lies in the queue";
 }
 
 TEST_F(SinkOutbox, AFullQueueMakesDeadLettersAndHoldsNobody) {

@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
-#include "sinks/dead_letters.hpp"
 #include "support/temp_dir.hpp"
 
 namespace gearbox::sinks {
@@ -45,6 +42,15 @@ TEST_F(SinkQueue, GivesTheOldestFirstAndNotTooMuchAtOnce) {
   EXPECT_TRUE(queue_.first("b", 10, 1000).value().empty());
 }
 
+TEST_F(SinkQueue, PassesOverThoseThatAreHeld) {
+  for (std::uint8_t i = 1; i <= 5; ++i) ASSERT_TRUE(queue_.put(key_of(i), "done", "{}", {"a"}, false));
+  const auto rows = queue_.first("a", 10, 1000).value();
+  const auto others = queue_.first("a", 2, 1000, {rows[0].id, rows[2].id}).value();
+  ASSERT_EQ(others.size(), 2U);
+  EXPECT_EQ(others[0].id, rows[1].id);
+  EXPECT_EQ(others[1].id, rows[3].id);
+}
+
 TEST_F(SinkQueue, AnEventGoesWhenNobodyWaitsForItAnyMore) {
   ASSERT_TRUE(queue_.put(key_of(1), "done", "body", {"a", "b"}, false));
   const std::int64_t id = queue_.first("a", 1, 1000).value().at(0).id;
@@ -68,27 +74,6 @@ TEST_F(SinkQueue, ForgettingLeavesWhatIsStillToBeDelivered) {
   ASSERT_TRUE(queue_.put(key_of(1), "done", "body", {"a"}, true));
   ASSERT_TRUE(queue_.forget(key_of(1)));
   EXPECT_EQ(queue_.first("a", 1, 1000).value().at(0).body, "body");
-}
-
-TEST(SinkDeadLetters, AreLinesOfJsonAndBounded) {
-  const gearbox::testing::TempDir folder;
-  DeadLetters letters(folder.path(), 4000);
-  for (int i = 0; i < 100; ++i) ASSERT_TRUE(letters.add({R"({"a":1})"}, "it \"was\" refused"));
-  std::uint64_t bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) bytes += entry.file_size();
-  EXPECT_LE(bytes, 4000U);
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / "dead.ndjson.1"));
-  std::ifstream file(letters.file());
-  std::string line;
-  ASSERT_TRUE(std::getline(file, line));
-  EXPECT_NE(line.find(R"("why":"it \"was\" refused","event":{"a":1}})"), std::string::npos) << line;
-}
-
-TEST(SinkDeadLetters, SayWhyTheyCannotBeWritten) {
-  DeadLetters letters("/nowhere/at/all", 4000);
-  const auto added = letters.add({"{}"}, "why");
-  ASSERT_FALSE(added);
-  EXPECT_EQ(added.error().code, Errc::io_error);
 }
 
 }  // namespace

@@ -114,11 +114,36 @@ TEST(HttpSink, PostsAListOfEvents) {
   EXPECT_THAT(request, ::testing::EndsWith("\r\n\r\n" + body));
 }
 
+TEST(HttpSink, ATokenThatIsReplacedIsUsedFromTheNextDeliveryOn) {
+  const gearbox::testing::TempDir folder;
+  const std::filesystem::path file = folder.path() / "token";
+  std::ofstream(file) << "Bearer old\r\n";
+  const test::SomeEvents events(0, 1);
+  std::vector<std::string> requests;
+  {
+    const Receiver receiver({answer("401 Unauthorized"), answer("200 OK")});
+    HttpSink sink(http_url(receiver.url()).value(), file.string());
+    ASSERT_TRUE(sink.open({"one", "node-1", "/"}));
+    EXPECT_EQ(sink.deliver(events.views(), test::in_ten_seconds()).fate, Fate::later);
+    std::ofstream(file, std::ios::trunc) << "Bearer new\n";
+    EXPECT_EQ(sink.deliver(events.views(), test::in_ten_seconds()).fate, Fate::done);
+    std::filesystem::remove(file);
+    EXPECT_EQ(sink.deliver(events.views(), test::in_ten_seconds()).fate, Fate::later);
+    requests = receiver.requests();
+  }
+  ASSERT_EQ(requests.size(), 2U) << "without its token it sends nothing";
+  EXPECT_THAT(requests[0], HasSubstr("Authorization: Bearer old\r\n"));
+  EXPECT_THAT(requests[1], HasSubstr("Authorization: Bearer new\r\n"));
+}
+
 TEST(HttpSink, TellsWhatComesAgainFromWhatNeverWill) {
   const std::vector<std::pair<std::string, Fate>> cases = {
       {"200 OK", Fate::done},           {"202 Accepted", Fate::done},   {"301 Moved", Fate::later},
-      {"400 Bad Request", Fate::never}, {"404 Not Found", Fate::never}, {"408 Request Timeout", Fate::later},
-      {"429 Too Many", Fate::later},    {"500 Internal", Fate::later},  {"503 Unavailable", Fate::later}};
+      {"400 Bad Request", Fate::never}, {"401 Who", Fate::later},       {"403 Not you", Fate::later},
+      {"404 Not Found", Fate::later},   {"405 Not so", Fate::later},    {"407 Proxy", Fate::later},
+      {"408 Timeout", Fate::later},     {"413 Too Large", Fate::never}, {"415 Type", Fate::never},
+      {"422 Content", Fate::never},     {"425 Too Early", Fate::later}, {"429 Too Many", Fate::later},
+      {"500 Internal", Fate::later},    {"503 Busy", Fate::later},      {"101 Switching", Fate::later}};
   for (const auto& [status, fate] : cases) {
     const Receiver receiver({answer(status)});
     const plugin::Verdict verdict = deliver(receiver.url());

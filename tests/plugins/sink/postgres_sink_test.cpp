@@ -125,6 +125,44 @@ TEST_F(PostgresSinkTest, AValueThatTheTableDoesNotTakeIsForNever) {
   const test::SomeEvents events(0, 1);  // of a tenant that is no int4
   const plugin::Verdict verdict = sink.deliver(events.views(), test::in_ten_seconds());
   EXPECT_EQ(verdict.fate, Fate::never) << verdict.reason;
+  EXPECT_EQ(verdict.reason.find("SQLSTATE 22003: "), 0U) << verdict.reason;
+  EXPECT_EQ(verdict.reason.find("4000000000"), std::string::npos) << verdict.reason;
+}
+
+TEST_F(PostgresSinkTest, ARefusalTellsNothingOfTheRow) {
+  {
+    pqxx::connection database(connection());
+    pqxx::work work(database);
+    work.exec(
+        "CREATE TABLE picky(key text PRIMARY KEY, state text, node text, device text, request text, \"user\" text "
+        "CHECK "
+        "(\"user\" <> 'anna'), tenant bigint, task text, accepted_unix_ms bigint, finished_unix_ms bigint, error text, "
+        "input_bytes bigint, output_bytes bigint, result json, stored_in text)");
+    work.commit();
+  }
+  PostgresSink sink(connection(), "picky");
+  ASSERT_TRUE(sink.open({"one", "node-1", "/"}));
+  const test::SomeEvents events(0, 1);
+  const plugin::Verdict verdict = sink.deliver(events.views(), test::in_ten_seconds());
+  EXPECT_EQ(verdict.fate, Fate::never);
+  EXPECT_EQ(verdict.reason.find("SQLSTATE 23514: "), 0U) << verdict.reason;
+  EXPECT_NE(verdict.reason.find("picky_user_check"), std::string::npos) << verdict.reason;
+  EXPECT_EQ(verdict.reason.find("anna"), std::string::npos) << verdict.reason;
+}
+
+TEST_F(PostgresSinkTest, ATableThatIsNotOursIsForLaterAndSaysSo) {
+  {
+    pqxx::connection database(connection());
+    pqxx::work work(database);
+    work.exec("CREATE TABLE other(id integer)");
+    work.commit();
+  }
+  PostgresSink sink(connection(), "other");
+  ASSERT_TRUE(sink.open({"one", "node-1", "/"}));
+  const test::SomeEvents events(0, 1);
+  const plugin::Verdict verdict = sink.deliver(events.views(), test::in_ten_seconds());
+  EXPECT_EQ(verdict.fate, Fate::later);
+  EXPECT_EQ(verdict.reason.find("SQLSTATE 42703: "), 0U) << verdict.reason;
 }
 
 TEST(PostgresTableName, IsANameOrTwo) {
