@@ -206,7 +206,8 @@ def told(answer, running):
         "no cache had to change owners"
     return (f"══ gear {answer['from_gear']} → {answer['gear']} ({name})   pause {answer['pause_ms']:.1f} ms",
             f"   {why}",
-            f"   {weights}, {cache}; {running} answers went on over it, {answer['shift_ms']:.0f} ms from order to end")
+            f"   {weights}; {answer['shift_ms']:.0f} ms from order to end",
+            f"   {cache}; {running} answers went on over it")
 
 
 def shifts(driver, stories, screen, tokens):
@@ -241,7 +242,7 @@ def demonstrate(run, choice):
         quiet = Stories(run, choice, keys, central, None)
         quiet.join()
         print(f"{quiet.count} tokens")
-        say("the same again, while the group shifts through its gears")
+        say("the same again, while the group shifts through its gears, ordered by this script one after another")
         for number, prompt in enumerate(choice.prompts):
             print(f"{number + 1} ? {prompt}")
         print()
