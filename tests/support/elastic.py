@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -52,6 +53,15 @@ def random_checkpoint(shape, seed=1):
         path = os.path.join(folder, "random.bin")
         write_random_checkpoint(path, shape, seed)
         yield path
+
+
+def wait_for(what, limit=30):
+    """Polls what nobody tells: states of processes, answers of another thread."""
+    until = time.monotonic() + limit
+    while not what():
+        if time.monotonic() > until:
+            raise AssertionError("it did not come about within the time")
+        time.sleep(0.005)
 
 
 def start(checkpoint, **options):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 from support import elastic
@@ -23,15 +22,6 @@ def state_of(pid):
             return file.read().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return ""
-
-
-def wait_for(what, limit=30):
-    """Polls what the kernel alone knows."""
-    until = time.monotonic() + limit
-    while not what():
-        if time.monotonic() > until:
-            raise AssertionError("it did not come about within the time")
-        time.sleep(0.005)
 
 
 class Ranks(unittest.TestCase):
@@ -109,7 +99,7 @@ class Ranks(unittest.TestCase):
                 driver._post(lambda: driver.command({"op": "shift", "gear": gear}, answers.append))
                 self.check(streams)
                 killer.join()
-                wait_for(lambda: answers and driver.ask({"op": "status"}, 60)["phase"] == "running")
+                elastic.wait_for(lambda: answers and driver.ask({"op": "status"}, 60)["phase"] == "running")
                 answer = answers[0]
                 outcomes["recovered" if answer.get("recovered") else "done" if answer["ok"] else "refused"] += 1
                 with open(os.path.join(state, "gear.json"), encoding="utf-8") if driver.record.plan else open(os.devnull) as file:
@@ -120,7 +110,7 @@ class Ranks(unittest.TestCase):
                 if recorded is not None:
                     self.assertEqual(status["plan"], recorded["plan"])
             print(f"shifts in which a rank was killed: {outcomes}")
-            wait_for(lambda: driver.ask({"op": "status"}, 60)["phase"] == "running")
+            elastic.wait_for(lambda: driver.ask({"op": "status"}, 60)["phase"] == "running")
             self.assert_whole(driver)
 
     def test_a_rank_killed_while_it_is_asked_for_its_price(self):
@@ -142,7 +132,7 @@ class Ranks(unittest.TestCase):
         victim = self.pid(driver, rank)
         answers = []
         driver._post(lambda: driver.command({"op": "shift", "gear": gear, "term": 3}, answers.append))
-        wait_for(lambda: state_of(victim) == "T")
+        elastic.wait_for(lambda: state_of(victim) == "T")
         os.kill(victim, signal.SIGKILL)
         self.check(streams)
         self.assertEqual((answers[0]["ok"], driver.ask({"op": "status"}, 10)["gear"]), (True, gear))
@@ -255,9 +245,9 @@ class DriverDies(unittest.TestCase):
                 driver = self.start(folder, point)
                 ranks = [rank["pid"] for rank in self.ask(folder, {"op": "status"})["ranks"]]
                 self.ask(folder, {"op": "shift", "gear": 2, "term": 4, "id": 1}, answer=False)
-                wait_for(lambda: state_of(driver.pid) == "T")
+                elastic.wait_for(lambda: state_of(driver.pid) == "T")
                 self.end(driver)
-                wait_for(lambda: all(state_of(pid) in ("", "Z") for pid in ranks))  # nothing is left over
+                elastic.wait_for(lambda: all(state_of(pid) in ("", "Z") for pid in ranks))  # nothing is left over
                 driver = self.start(folder)
                 status = self.ask(folder, {"op": "status"})
                 self.assertEqual((status["gear"], status["term"]), (gear, 4))

@@ -73,24 +73,27 @@ class InFlight(unittest.TestCase):
         threads = [threading.Thread(target=client, args=(number,)) for number in range(STREAMS)]
         for thread in threads:
             thread.start()
-        pauses, imported, copied = [], 0, 0
+        pauses, imported, copied = [], 0, []
         try:
             for _ in range(SHIFTS):
                 answer = self.shift(gear=chance.randint(1, 6))
                 pauses.append(answer["pause_ms"])
                 imported += answer["imported_bytes"]
-                copied += answer["pause_bytes"]
+                copied.append(answer["pause_bytes"])
         finally:
             stop.set()
             for thread in threads:
                 thread.join()
         pauses.sort()
         print(f"{SHIFTS} shifts under {STREAMS} streams: {done[0]} answers, pause p50 {pauses[len(pauses) // 2]:.1f} ms, "
-              f"p99 {pauses[int(len(pauses) * 0.99)]:.1f} ms; cache copied beside steps {imported >> 10} KiB, in pauses {copied >> 10} KiB")
+              f"p99 {pauses[int(len(pauses) * 0.99)]:.1f} ms; cache copied beside steps {imported >> 10} KiB, in pauses {sum(copied) >> 10} KiB")
         self.assertEqual(failed, [])
         self.assertGreaterEqual(done[0], STREAMS)
         found.check()
-        self.assertGreater(imported, copied)  # most of it is there before the switch
+        # What is full is there before the switch: in the pause go open blocks and a few that have filled meanwhile, of up to seven.
+        block = self.driver.group.shape.layers * self.driver.group.shape.kv_heads * self.driver.group.shape.unit_bytes
+        self.assertGreater(imported, 0)
+        self.assertLessEqual(max(copied), 2.5 * block * STREAMS)
         self.assert_nothing_is_left()
 
     def test_uneven_plans_in_flight(self):
@@ -187,28 +190,55 @@ class Refused(unittest.TestCase):
                 self.assertFalse(refused["ok"])
                 after = driver.ask({"op": "status"}, 10)
                 self.assertEqual((after["plan"], after["epoch"]), (before["plan"], before["epoch"]))
-                self.assertTrue(driver.ask({"op": "price", "gear": 2}, 10)["ok"])
+                affordable = driver.ask({"op": "price", "gear": 2}, 10)
+                self.assertTrue(affordable["ok"], affordable)
                 self.assertEqual(driver.ask({"op": "status"}, 10)["epoch"], before["epoch"])  # a price is only that
                 self.assertTrue(driver.ask({"op": "shift", "gear": 2}, 10)["ok"])
             finally:
                 driver.close()
 
     def test_a_cache_that_lacks_room_for_both_plans_changes_nothing(self):
-        unit = elastic.small_shape().unit_bytes
-        # Data parallel: 12 units for each block, 10 blocks; tensor parallel by two needs the half on the other rank as well.
-        driver = elastic.start(self.path, ranks=2, gear=1, cache_mb=60 * unit / (1 << 20))
-        try:
-            streams = [driver.submit(self.request), driver.submit(self.request)]
-            first, _ = streams[0].take(30)
-            while len(first) < 60:  # four blocks of each
-                more, _ = streams[0].take(30)
-                first += more
-            answer = driver.ask({"op": "shift", "gear": 2}, 30)
-            self.assertFalse(answer["ok"])
-            self.assertRegex(answer["why"], "units")
-            self.assertEqual(driver.ask({"op": "status"}, 10)["gear"], 1)
-        finally:
-            driver.close()
+        import dataclasses
+        from gearbox_elastic.sequences import Request
+        shape = dataclasses.replace(elastic.small_shape(), positions=2000)
+        # Data parallel: 12 units of a block, 119 blocks at the end. By two, each rank needs half of the other's beside its own:
+        # from 84 blocks on that is more than 1500.
+        with elastic.random_checkpoint(shape) as path:
+            driver = elastic.start(path, ranks=2, gear=1, cache_mb=1500 * shape.unit_bytes / (1 << 20))
+            try:
+                request = Request([1, 2, 3], max_tokens=1900)
+                streams = [driver.submit(request), driver.submit(request)]
+                got = []
+                while len(got) < 1360:
+                    got += streams[0].take(30)[0]
+                answer = driver.ask({"op": "shift", "gear": 2}, 30)
+                self.assertFalse(answer["ok"])
+                self.assertRegex(answer["why"], r"rank \d: the cache has \d+ free units, \d+ are needed")
+                self.assertEqual(driver.ask({"op": "status"}, 10)["gear"], 1)
+                self.assertEqual(got + streams[0].all(60), streams[1].all(60))
+            finally:
+                driver.close()
+
+    def test_a_late_answer_to_a_refused_shift_is_not_taken_for_one_of_the_next(self):
+        """Rank 2 prices the first plan when that has been refused long since."""
+        from gearbox_elastic.shape import ModelShape
+        shape = ModelShape(dim=128, hidden=512, layers=4, heads=8, kv_heads=4, vocab=300, positions=128, ends=())
+        with elastic.random_checkpoint(shape) as path:
+            driver = elastic.start(path, gear=3, memory_mb=5)
+            try:
+                slow = driver.ask({"op": "status"}, 10)["ranks"][2]["pid"]
+                os.kill(slow, signal.SIGSTOP)
+                try:
+                    self.assertFalse(driver.ask({"op": "shift", "gear": 1}, 10)["ok"])
+                    answers = []
+                    driver._post(lambda: driver.command({"op": "shift", "gear": 2}, answers.append))
+                    self.assertEqual(driver.ask({"op": "status"}, 10)["shift"], "pricing")
+                finally:
+                    os.kill(slow, signal.SIGCONT)
+                elastic.wait_for(lambda: answers)
+                self.assertTrue(answers[0]["ok"], answers)
+            finally:
+                driver.close()
 
     def test_silence_changes_nothing(self):
         driver = elastic.start(self.path, price_limit_s=0.3, step_limit_s=60.0)

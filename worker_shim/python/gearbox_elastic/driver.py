@@ -214,7 +214,7 @@ class Driver:
 
     def _build(self):
         """All ranks join a new epoch of self.plan."""
-        self.group.epoch += 1
+        self.group.epoch = self.group.new_epoch()
         self.phase, self.built = "building", set()
         self.deadline = time.monotonic() + self.options.start_limit_s
         region, more, descriptors = self.group.meeting_place(self.plan)
@@ -426,7 +426,7 @@ class Driver:
     def _drained(self):
         plan, done, began = self.draining
         self.draining = None
-        self.record.write(plan.as_dict(), self.group.epoch + 1, self.record.term)
+        self.record.write(plan.as_dict(), self.group.new_epoch(), self.record.term)
         for number in sorted(self.group.ranks):
             rank = self.group.ranks[number]
             self._selector.unregister(rank.wire.sock)

@@ -43,7 +43,8 @@ class Group:
             self.collective = "shared" if os.path.exists(shared.library_path()) else "gloo"
         self.ranks = {}
         self.plan = None
-        self.epoch = 0
+        self.epoch = 0                    # of the plan that runs
+        self._last_epoch = 0
         self.roles, self.replicas = {}, []
         self.used = [0] * options.ranks   # cache units of each rank in use
         self.extra = [0] * options.ranks  # and those that a shift needs beside
@@ -56,6 +57,11 @@ class Group:
         if self.options.plan is not None:
             return self.read_plan(self.options.plan)
         return plan_of_gear(self.options.gear, self.options.ranks, self.shape, self.options.shares)
+
+    def new_epoch(self):
+        """Never the same twice, also where a shift did not come about: a late answer to that one is not taken for one of the next."""
+        self._last_epoch = max(self._last_epoch, self.epoch) + 1
+        return self._last_epoch
 
     def read_plan(self, value):
         """Errors: PlanError."""

@@ -27,7 +27,7 @@ class Shift:
     def __init__(self, driver, plan, term, only_price, done):
         """`done(answer)` hears how it ended, once."""
         self.driver, self.group, self.plan, self.term, self.only_price, self.done = driver, driver.group, plan, term, only_price, done
-        self.epoch = driver.group.epoch + 1
+        self.epoch = driver.group.new_epoch()
         self.prices, self.answers = {}, set()
         self.region = self.blocks = None
         self.rounds = 0
