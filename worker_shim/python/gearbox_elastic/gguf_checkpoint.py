@@ -21,8 +21,8 @@ def gguf_package():
     try:
         import gguf
     except ImportError as error:
-        raise ValueError(f"a GGUF file needs the Python package gguf ({error}); it is in configs/envs/smollm2.txt: "
-                         "scripts/setup --with smollm2") from None
+        raise ValueError(f"a GGUF file needs the Python package gguf ({error}); the environment llm has it: "
+                         "scripts/setup --with llm") from None
     return gguf
 
 
