@@ -246,7 +246,7 @@ class Site(unittest.TestCase):
         self.assertEqual(memory_files(driver), self.memory_files)
 
 
-class Short(Site):
+class GearDeaths(Site):
     def test_a_rank_dies_at_each_point(self):
         for point, process in POINTS:
             self.cell(point, process, "rank")
@@ -258,7 +258,7 @@ class Short(Site):
         self.cell("shift.record", "driver", "node")
 
 
-class Long(Site):
+class GearDeathsLong(Site):
     def test_the_worker_dies_at_each_point(self):
         for point, process in POINTS:
             self.cell(point, process, "worker")
@@ -268,7 +268,7 @@ class Long(Site):
             self.cell(point, process, "node")
 
 
-class Points(unittest.TestCase):
+class GearPoints(unittest.TestCase):
     def test_every_point_has_a_row_and_is_in_the_source(self):
         self.assertEqual(set(ENDS), set(NAMES))
         source = "".join(file.read_text() for file in (ROOT / "worker_shim/python/gearbox_elastic").glob("*.py"))
