@@ -37,18 +37,17 @@ class Choice:
     """Which model tells the stories, and how its configuration is made of an example's."""
 
     def __init__(self, options):
-        smollm2 = ROOT / "build/envs/llm/bin/python"
         self.checkpoint, self.tokenizer = options.checkpoint, options.tokenizer
         self.words = True
         if options.checkpoint:
             self.what, self.example, self.model, self.task, self.prompts = str(options.checkpoint), "gears", "stories", "tell", BEGINNINGS
-        elif smollm2.exists() and not options.random:
+        elif (ROOT / "build/envs/llm/bin/python").exists() and not options.random:
             self.what = "SmolLM2-135M-Instruct, 9 heads on 3 kv heads"
-            self.example, self.model, self.task, self.prompts = "smollm2", "smollm2", "ask", QUESTIONS
+            self.example, self.model, self.task, self.prompts = "chat", "smollm2", "chat", QUESTIONS
         else:
             self.what, self.words = "random weights, which know no words: their tokens are printed as numbers", False
             self.example, self.model, self.task, self.prompts = "gears", "stories", "tell", BEGINNINGS
-        self.tokens = options.tokens or (96 if self.example == "smollm2" else 240)
+        self.tokens = options.tokens or (120 if self.example == "chat" else 240)
 
     def configs(self, folder):
         shutil.copytree(ROOT / "examples" / self.example, folder)
@@ -56,8 +55,9 @@ class Choice:
         file = folder / "gearbox.toml"
         text = re.sub(r'(listen = "tcp://127\.0\.0\.1):\d+"', r'\1:0"', file.read_text())
         file.write_text(re.sub(r'(python = ")(\w+/bin/python")', rf'\1{ROOT}/build/envs/\2', text))
+        file = folder / f"models/{self.model}/engine.toml"
+        file.write_text(re.sub(r"^ranks = \d+", "ranks = 4", file.read_text(), flags=re.M))
         if self.checkpoint:
-            file = folder / "models/stories/engine.toml"
             head = f"checkpoint = {json.dumps(str(self.checkpoint.resolve()))}\n"
             if self.tokenizer:
                 head += f"tokenizer = {json.dumps(str(self.tokenizer.resolve()))}\n"
@@ -279,7 +279,7 @@ def main():
     parser.add_argument("--random", action="store_true", help="a tiny model of random weights: nothing is fetched, no words come of it")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="another model: llama2.c's format, or GGUF")
     parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="llama2.c's; a GGUF file brings its own")
-    parser.add_argument("--tokens", type=int, metavar="N", help="of each story (default: 96, of small models 240)")
+    parser.add_argument("--tokens", type=int, metavar="N", help="of each story (default: 120, of small models 240)")
     options = parser.parse_args()
     for file in filter(None, (options.checkpoint, options.tokenizer)):
         if not file.exists():
