@@ -5,13 +5,14 @@
 #include <chrono>
 #include <limits>
 
+#include "central/accounts_database.hpp"
 #include "central/accounts_file.hpp"
 #include "central/accounts_state.hpp"
 #include "central/passwords.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/text.hpp"
 #include "gearbox/link/keys.hpp"
-#include "sqlite/sqlite.hpp"
+#include "sql/sqlite_connection.hpp"
 
 namespace gearbox::central {
 
@@ -43,7 +44,7 @@ std::vector<std::string> split(std::string_view text) {
   return names;
 }
 
-User user_from(const sqlite::Statement& row) {
+User user_from(const sql::Statement& row) {
   User user;
   user.name = row.text(0);
   user.tenant = static_cast<std::uint32_t>(row.integer(1));
@@ -57,15 +58,6 @@ User user_from(const sqlite::Statement& row) {
   user.max_held_bytes = static_cast<std::uint64_t>(row.integer(9));
   user.own_steps = row.integer(10) != 0;
   return user;
-}
-
-Outcome<NodeEntry> node_from(const sqlite::Statement& row) {
-  NodeEntry node;
-  BOOST_OUTCOME_TRY(node.key, public_key_from(row.text(0)));
-  node.name = row.text(1);
-  node.created_unix_ms = row.integer(2);
-  node.removed = row.integer(3) != 0;
-  return node;
 }
 
 Error no_such(const char* what, std::string_view name) {
@@ -101,25 +93,37 @@ Accounts::Accounts(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Accounts::~Accounts() = default;
 
 Outcome<std::unique_ptr<Accounts>> Accounts::open(const std::filesystem::path& file, OnDamage on_damage) {
+  AccountsPlace place;
+  place.file = file;
+  return open(place, on_damage);
+}
+
+Outcome<std::unique_ptr<Accounts>> Accounts::open(const AccountsPlace& place, OnDamage on_damage) {
   link::crypto_ready();
   auto state = std::make_unique<State>();
-  state->file = file;
-  BOOST_OUTCOME_TRY(state->database, open_accounts_file(file, on_damage));
-  sqlite::Database& db = state->database;
+  if (place.is_shared()) {
+    BOOST_OUTCOME_TRY(state->database, open_accounts_database(place));
+  } else {
+    state->file = place.file;
+    BOOST_OUTCOME_TRY(auto file, open_accounts_file(place.file, on_damage));
+    state->database = sql::connection_to(std::move(file));
+  }
+  sql::Connection& db = *state->database;
   const std::string user_by_name = std::string("SELECT ") + kUserColumns + " FROM users WHERE name = ?1";
   BOOST_OUTCOME_TRY(state->password, db.prepare("SELECT hash FROM users WHERE name = ?1"));
   BOOST_OUTCOME_TRY(state->user, db.prepare(user_by_name));
-  BOOST_OUTCOME_TRY(state->login, db.prepare("SELECT revoked FROM devices WHERE key = ?1 AND user = ?2"));
+  BOOST_OUTCOME_TRY(state->login, db.prepare(R"(SELECT revoked FROM devices WHERE key = ?1 AND "user" = ?2)"));
   BOOST_OUTCOME_TRY(state->node, db.prepare("SELECT key, name, created, revoked FROM nodes WHERE key = ?1"));
-  BOOST_OUTCOME_TRY(state->version, db.prepare("PRAGMA data_version"));
+  BOOST_OUTCOME_TRY(state->version, db.prepare(place.is_shared() ? kChangesOfAll : "PRAGMA data_version"));
   BOOST_OUTCOME_TRY(state->next_command, db.prepare("SELECT number, words FROM commands WHERE device = ?1 AND answered "
                                                     "= 0 AND created > ?2 ORDER BY number LIMIT 1"));
   return std::unique_ptr<Accounts>(new Accounts(std::move(state)));
 }
 
 Outcome<void> Accounts::keep_copy() {
+  if (state_->file.empty()) return done();
   // The change itself is already safe in the database; a copy that cannot be written is worth a warning, not a refusal.
-  if (Outcome<void> kept = copy_accounts_file(state_->database, state_->file); !kept) {
+  if (Outcome<void> kept = copy_accounts_file(*state_->database, state_->file); !kept) {
     spdlog::warn("event=accounts_copy_failed reason=\"{}\"", escaped(describe(kept.error())));
   }
   return done();
@@ -133,24 +137,25 @@ Outcome<void> Accounts::add_user(User user, std::string_view password) {
   BOOST_OUTCOME_TRY(check_bytes("max_held_bytes", user.max_held_bytes));
   BOOST_OUTCOME_TRY(check_new_password(password));
   BOOST_OUTCOME_TRY(const std::string hash, hash_password(password));
-  sqlite::Database::Transaction transaction(state_->database);
+  sql::Transaction transaction(*state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   if (user.tenant == 0) {
-    BOOST_OUTCOME_TRY(auto highest, state_->database.prepare("SELECT coalesce(max(tenant), 0) FROM users"));
+    BOOST_OUTCOME_TRY(auto highest, state_->database->prepare("SELECT coalesce(max(tenant), 0) FROM users"));
     BOOST_OUTCOME_TRY(highest.first());
     user.tenant = static_cast<std::uint32_t>(highest.integer(0)) + 1;
   }
   BOOST_OUTCOME_TRY(
       auto insert,
-      state_->database.prepare(
-          "INSERT OR IGNORE INTO users(name, hash, tenant, weight, tasks, max_requests, max_upload_bytes, created, "
-          "disabled, max_priority, max_held_bytes, own_steps) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0,?9,?10,?11)"));
+      state_->database->prepare(
+          "INSERT INTO users(name, hash, tenant, weight, tasks, max_requests, max_upload_bytes, created, disabled, "
+          "max_priority, max_held_bytes, own_steps) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,0,?9,?10,?11) "
+          "ON CONFLICT DO NOTHING"));
   BOOST_OUTCOME_TRY(insert.first(user.name, hash, std::int64_t{user.tenant}, std::int64_t{user.weight},
                                  join(user.tasks), std::int64_t{user.max_requests},
                                  static_cast<std::int64_t>(user.max_upload_bytes), wall_clock_ms(),
                                  std::int64_t{user.max_priority}, static_cast<std::int64_t>(user.max_held_bytes),
                                  std::int64_t{user.own_steps ? 1 : 0}));
-  if (state_->database.changed_rows() == 0)
+  if (state_->database->changed_rows() == 0)
     return Error{Errc::not_allowed, "there is already a user '" + user.name + "'"};
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
@@ -161,16 +166,22 @@ Outcome<void> Accounts::set_password(std::string_view name, std::string_view pas
   if (!known) return no_such("user", name);
   BOOST_OUTCOME_TRY(check_new_password(password));
   BOOST_OUTCOME_TRY(const std::string hash, hash_password(password));
-  BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE users SET hash = ?2 WHERE name = ?1"));
+  sql::Transaction transaction(*state_->database);
+  BOOST_OUTCOME_TRY(transaction.begin());
+  BOOST_OUTCOME_TRY(auto update, state_->database->prepare("UPDATE users SET hash = ?2 WHERE name = ?1"));
   BOOST_OUTCOME_TRY(update.first(name, hash));
-  if (state_->database.changed_rows() == 0) return no_such("user", name);
+  if (state_->database->changed_rows() == 0) return no_such("user", name);
+  BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }
 
 Outcome<void> Accounts::set_disabled(std::string_view name, bool disabled) {
-  BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE users SET disabled = ?2 WHERE name = ?1"));
+  sql::Transaction transaction(*state_->database);
+  BOOST_OUTCOME_TRY(transaction.begin());
+  BOOST_OUTCOME_TRY(auto update, state_->database->prepare("UPDATE users SET disabled = ?2 WHERE name = ?1"));
   BOOST_OUTCOME_TRY(update.first(name, std::int64_t{disabled ? 1 : 0}));
-  if (state_->database.changed_rows() == 0) return no_such("user", name);
+  if (state_->database->changed_rows() == 0) return no_such("user", name);
+  BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }
 
@@ -178,12 +189,12 @@ Outcome<void> Accounts::set_limits(std::string_view name, const Limits& limits) 
   if (limits.weight == 0U) return Error{Errc::bad_input, "weight: at least 1"};
   BOOST_OUTCOME_TRY(check_bytes("max_upload_bytes", limits.max_upload_bytes.value_or(0)));
   BOOST_OUTCOME_TRY(check_bytes("max_held_bytes", limits.max_held_bytes.value_or(0)));
-  sqlite::Database::Transaction transaction(state_->database);
+  sql::Transaction transaction(*state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(const auto known, user(name));
   if (!known) return no_such("user", name);
-  BOOST_OUTCOME_TRY(auto update,
-                    state_->database.prepare("UPDATE users SET weight = ?2, max_requests = ?3, max_upload_bytes = ?4, "
+  BOOST_OUTCOME_TRY(
+      auto update, state_->database->prepare("UPDATE users SET weight = ?2, max_requests = ?3, max_upload_bytes = ?4, "
                                              "max_held_bytes = ?5, max_priority = ?6, own_steps = ?7 WHERE name = ?1"));
   BOOST_OUTCOME_TRY(update.first(name, std::int64_t{limits.weight.value_or(known->weight)},
                                  std::int64_t{limits.max_requests.value_or(known->max_requests)},
@@ -196,23 +207,23 @@ Outcome<void> Accounts::set_limits(std::string_view name, const Limits& limits) 
 }
 
 Outcome<void> Accounts::remove_user(std::string_view name) {
-  sqlite::Database::Transaction transaction(state_->database);
+  sql::Transaction transaction(*state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
-  BOOST_OUTCOME_TRY(auto remove, state_->database.prepare("DELETE FROM users WHERE name = ?1"));
+  BOOST_OUTCOME_TRY(auto remove, state_->database->prepare("DELETE FROM users WHERE name = ?1"));
   BOOST_OUTCOME_TRY(remove.first(name));
-  if (state_->database.changed_rows() == 0) return no_such("user", name);
+  if (state_->database->changed_rows() == 0) return no_such("user", name);
   BOOST_OUTCOME_TRY(auto revoke,
-                    state_->database.prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
-                                             "WHERE user = ?1 AND revoked = 0"));
+                    state_->database->prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
+                                              "WHERE \"user\" = ?1 AND revoked = 0"));
   BOOST_OUTCOME_TRY(revoke.first(name));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }
 
 Outcome<std::vector<User>> Accounts::users() {
-  BOOST_OUTCOME_TRY(auto rows, state_->database.prepare(
+  BOOST_OUTCOME_TRY(auto rows, state_->database->prepare(
                                    std::string("SELECT ") + kUserColumns +
-                                   ", (SELECT count(*) FROM devices WHERE devices.user = users.name AND revoked = 0) "
+                                   ", (SELECT count(*) FROM devices WHERE \"user\" = users.name AND revoked = 0) "
                                    "FROM users ORDER BY name"));
   std::vector<User> users;
   BOOST_OUTCOME_TRY(bool more, rows.first());
@@ -248,11 +259,11 @@ Outcome<User> Accounts::check_password(std::string_view name, std::string_view p
 Outcome<void> Accounts::enrol(std::string_view user, std::string_view device, const PublicKey& key) {
   BOOST_OUTCOME_TRY(check_name("device", device));
   const std::string hex = to_text(key);
-  sqlite::Database::Transaction transaction(state_->database);
+  sql::Transaction transaction(*state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(const auto account, this->user(user));  // it may have been removed since its password was checked
   if (!account) return not_enrolled(user);
-  BOOST_OUTCOME_TRY(auto known, state_->database.prepare("SELECT user, revoked FROM devices WHERE key = ?1"));
+  BOOST_OUTCOME_TRY(auto known, state_->database->prepare(R"(SELECT "user", revoked FROM devices WHERE key = ?1)"));
   BOOST_OUTCOME_TRY(const bool found, known.first(hex));
   if (found && known.integer(1) != 0) {
     return Error{Errc::not_allowed, "this device key was revoked: enrol with a new key"};
@@ -262,11 +273,11 @@ Outcome<void> Accounts::enrol(std::string_view user, std::string_view device, co
   }
   known.rewind();
   BOOST_OUTCOME_TRY(auto replace,
-                    state_->database.prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
-                                             "WHERE user = ?1 AND name = ?2 AND revoked = 0 AND key <> ?3"));
+                    state_->database->prepare("UPDATE devices SET revoked = (SELECT max(revoked) FROM devices) + 1 "
+                                              "WHERE \"user\" = ?1 AND name = ?2 AND revoked = 0 AND key <> ?3"));
   BOOST_OUTCOME_TRY(replace.first(user, device, hex));
-  BOOST_OUTCOME_TRY(auto upsert, state_->database.prepare("INSERT INTO devices VALUES(?1,?2,?3,?4,0,0) "
-                                                          "ON CONFLICT(key) DO UPDATE SET name = excluded.name"));
+  BOOST_OUTCOME_TRY(auto upsert, state_->database->prepare("INSERT INTO devices VALUES(?1,?2,?3,?4,0,0) "
+                                                           "ON CONFLICT(key) DO UPDATE SET name = excluded.name"));
   BOOST_OUTCOME_TRY(upsert.first(hex, user, device, wall_clock_ms()));
   BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
@@ -285,9 +296,9 @@ Outcome<User> Accounts::login(std::string_view user_name, const PublicKey& key) 
 
 Outcome<std::vector<Device>> Accounts::devices() {
   BOOST_OUTCOME_TRY(auto rows,
-                    state_->database.prepare("SELECT key, user, name, created, last_seen, revoked, "
-                                             "coalesce(address, ''), coalesce(agent, '') FROM devices "
-                                             "LEFT JOIN contacts ON device = key ORDER BY user, name, created"));
+                    state_->database->prepare("SELECT key, \"user\", name, created, last_seen, revoked, "
+                                              "coalesce(address, ''), coalesce(agent, '') FROM devices "
+                                              "LEFT JOIN contacts ON device = key ORDER BY \"user\", name, created"));
   std::vector<Device> devices;
   BOOST_OUTCOME_TRY(bool more, rows.first());
   while (more) {
@@ -307,21 +318,26 @@ Outcome<std::vector<Device>> Accounts::devices() {
 }
 
 Outcome<void> Accounts::revoke_device(const PublicKey& key) {
-  BOOST_OUTCOME_TRY(auto update, state_->database.prepare(
+  sql::Transaction transaction(*state_->database);
+  BOOST_OUTCOME_TRY(transaction.begin());
+  BOOST_OUTCOME_TRY(auto update, state_->database->prepare(
                                      "UPDATE devices SET revoked = CASE revoked WHEN 0 "
                                      "THEN (SELECT max(revoked) FROM devices) + 1 ELSE revoked END WHERE key = ?1"));
   BOOST_OUTCOME_TRY(update.first(to_text(key)));
-  if (state_->database.changed_rows() == 0) return no_such("device", to_text(key));
+  if (state_->database->changed_rows() == 0) return no_such("device", to_text(key));
+  BOOST_OUTCOME_TRY(transaction.commit());
   return keep_copy();
 }
 
 Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, DeviceContact>>& contacts) {
-  sqlite::Database::Transaction transaction(state_->database);
+  sql::Transaction transaction(*state_->database);
   BOOST_OUTCOME_TRY(transaction.begin());
-  BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE devices SET last_seen = ?2 WHERE key = ?1"));
-  BOOST_OUTCOME_TRY(auto note,
-                    state_->database.prepare("INSERT OR REPLACE INTO contacts SELECT key, ?2, ?3 FROM devices "
-                                             "WHERE key = ?1"));
+  BOOST_OUTCOME_TRY(auto update, state_->database->prepare("UPDATE devices SET last_seen = ?2 WHERE key = ?1"));
+  BOOST_OUTCOME_TRY(
+      auto note,
+      state_->database->prepare(
+          "INSERT INTO contacts SELECT key, ?2, ?3 FROM devices WHERE key = ?1 ON CONFLICT(device) DO UPDATE "
+          "SET address = excluded.address, agent = excluded.agent"));
   for (const auto& [key, contact] : contacts) {
     const std::string hex = to_text(key);
     BOOST_OUTCOME_TRY(update.first(hex, contact.unix_ms));
@@ -331,9 +347,9 @@ Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, Devic
 }
 
 Outcome<std::vector<PublicKey>> Accounts::revoked(std::size_t limit) {
-  BOOST_OUTCOME_TRY(auto rows, state_->database.prepare("SELECT key FROM devices WHERE revoked > 0 OR user IN "
-                                                        "(SELECT name FROM users WHERE disabled <> 0) "
-                                                        "ORDER BY revoked = 0 DESC, revoked DESC LIMIT ?1"));
+  BOOST_OUTCOME_TRY(auto rows, state_->database->prepare("SELECT key FROM devices WHERE revoked > 0 OR \"user\" IN "
+                                                         "(SELECT name FROM users WHERE disabled <> 0) "
+                                                         "ORDER BY revoked = 0 DESC, revoked DESC LIMIT ?1"));
   std::vector<PublicKey> keys;
   BOOST_OUTCOME_TRY(bool more, rows.first(static_cast<std::int64_t>(limit)));
   while (more) {
@@ -344,77 +360,11 @@ Outcome<std::vector<PublicKey>> Accounts::revoked(std::size_t limit) {
   return keys;
 }
 
-Outcome<void> Accounts::add_node(std::string_view name, const PublicKey& key) {
-  BOOST_OUTCOME_TRY(check_name("node", name));
-  const std::string hex = to_text(key);
-  sqlite::Database::Transaction transaction(state_->database);
-  BOOST_OUTCOME_TRY(transaction.begin());
-  BOOST_OUTCOME_TRY(auto taken,
-                    state_->database.prepare("SELECT 1 FROM nodes WHERE name = ?1 AND revoked = 0 AND key <> ?2"));
-  BOOST_OUTCOME_TRY(const bool is_taken, taken.first(name, hex));
-  if (is_taken) {
-    return Error{Errc::not_allowed, "the node name '" + std::string(name) +
-                                        "' belongs to another key: `broker nodes remove " + std::string(name) +
-                                        "` first, or use another name"};
-  }
-  BOOST_OUTCOME_TRY(auto upsert,
-                    state_->database.prepare("INSERT INTO nodes VALUES(?1,?2,?3,0) "
-                                             "ON CONFLICT(key) DO UPDATE SET name = excluded.name, revoked = 0"));
-  BOOST_OUTCOME_TRY(upsert.first(hex, name, wall_clock_ms()));
-  BOOST_OUTCOME_TRY(transaction.commit());
-  return keep_copy();
-}
-
-Outcome<void> Accounts::remove_node(std::string_view name) {
-  BOOST_OUTCOME_TRY(auto update,
-                    state_->database.prepare("UPDATE nodes SET revoked = 1 WHERE name = ?1 AND revoked = 0"));
-  BOOST_OUTCOME_TRY(update.first(name));
-  if (state_->database.changed_rows() == 0) return no_such("node", name);
-  return keep_copy();
-}
-
-Outcome<std::vector<NodeEntry>> Accounts::nodes() {
-  BOOST_OUTCOME_TRY(auto rows,
-                    state_->database.prepare("SELECT key, name, created, revoked FROM nodes ORDER BY name, created"));
-  std::vector<NodeEntry> nodes;
-  BOOST_OUTCOME_TRY(bool more, rows.first());
-  while (more) {
-    BOOST_OUTCOME_TRY(NodeEntry node, node_from(rows));
-    nodes.push_back(std::move(node));
-    BOOST_OUTCOME_TRY(more, rows.next());
-  }
-  return nodes;
-}
-
-Outcome<NodeEntry> Accounts::node(const PublicKey& key) {
-  BOOST_OUTCOME_TRY(const bool found, state_->node.first(to_text(key)));
-  if (!found) return Error{Errc::auth_failed, "no node with this key is registered: `broker nodes add NAME KEY`"};
-  Outcome<NodeEntry> node = node_from(state_->node);
-  state_->node.rewind();
-  if (node && node.value().removed) return Error{Errc::auth_failed, "this node was removed with `broker nodes remove`"};
-  return node;
-}
-
 Outcome<std::int64_t> Accounts::version() {
   BOOST_OUTCOME_TRY(state_->version.first());
   const std::int64_t version = state_->version.integer(0);
   state_->version.rewind();
   return version;
-}
-
-Outcome<void> register_local_node(const config::StateDir& state, std::string_view name) {
-  BOOST_OUTCOME_TRY(const auto keys, link::load_or_make_signing_keys(state.node_signing_key()));
-  BOOST_OUTCOME_TRY(const auto accounts, Accounts::open(state.central_db(), OnDamage::restore));
-  BOOST_OUTCOME_TRY(const auto known, accounts->nodes());
-  for (const NodeEntry& node : known) {
-    if (node.key != keys.public_key) continue;
-    if (node.removed) {
-      return Error{Errc::not_allowed, "this host's node was removed; `broker nodes add " + std::string(name) + " " +
-                                          to_text(node.key) + "` brings it back"};
-    }
-    if (node.name == name) return done();
-  }
-  return accounts->add_node(name, keys.public_key);
 }
 
 }  // namespace gearbox::central

@@ -2,7 +2,11 @@
 //
 // SQLite in WAL mode at StateDir::central_db(): central and the command line have it open at the same time. After each
 // change that somebody was promised, a copy is kept beside it (FILE.backup); a file that turns out damaged is set aside
-// and the copy takes its place, so that accounts are never silently reset. An object belongs to one thread at a time.
+// and the copy takes its place, so that accounts are never silently reset. Or a PostgreSQL database, which the centrals
+// of several hosts share, and whose copies are its administrator's business. An object belongs to one thread at a time.
+//
+// Besides what stands at each function: overloaded when the database is away or busy (try again); shutting_down when
+// another central has taken over, so that this one may write nothing any more.
 #pragma once
 
 #include <chrono>
@@ -15,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "central/accounts_place.hpp"
 #include "config/state_dir.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
@@ -87,6 +92,8 @@ class Accounts {
   /// Opens, or makes at first start (mode 0600). Errors: io_error; corrupt_data, which says what to do: the file is
   /// damaged and (restore) there is no usable copy, or (refuse) central has to be started first; unsupported_version.
   static Outcome<std::unique_ptr<Accounts>> open(const std::filesystem::path& file, OnDamage on_damage);
+  /// The same wherever they are. Of a shared place also: overloaded (it is away); unsupported_version.
+  static Outcome<std::unique_ptr<Accounts>> open(const AccountsPlace& place, OnDamage on_damage);
   ~Accounts();
 
   // --- users; each change: not_found when there is no such account
@@ -147,7 +154,7 @@ class Accounts {
   /// Errors: auth_failed when no such node is registered, or it was removed.
   Outcome<NodeEntry> node(const PublicKey& key);
 
-  /// Rises when another connection, of this process or another, has changed anything. Cheap.
+  /// Another number when another connection, of this process or another, has changed anything. Cheap.
   Outcome<std::int64_t> version();
 
  private:
@@ -161,5 +168,6 @@ class Accounts {
 /// it starts central. Errors: those of open() and add_node(); not_allowed when somebody removed it with `broker nodes
 /// remove`.
 Outcome<void> register_local_node(const config::StateDir& state, std::string_view name);
+Outcome<void> register_local_node(const config::StateDir& state, const AccountsPlace& place, std::string_view name);
 
 }  // namespace gearbox::central

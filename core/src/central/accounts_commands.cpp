@@ -47,10 +47,10 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 /// In one transaction. Its statements are gone when it returns: the copy that is made next wants none half done.
-Outcome<std::int64_t> insert(sqlite::Database& database, const PublicKey& device, const std::string& text,
+Outcome<std::int64_t> insert(sql::Connection& database, const PublicKey& device, const std::string& text,
                              std::int64_t now_unix_ms) {
   const std::string hex = to_text(device);
-  sqlite::Database::Transaction transaction(database);
+  sql::Transaction transaction(database);
   BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto known, database.prepare("SELECT 1 FROM devices WHERE key = ?1 AND revoked = 0"));
   BOOST_OUTCOME_TRY(const bool found, known.first(hex));
@@ -91,7 +91,7 @@ const char* DeviceCommand::state(std::int64_t now_unix_ms) const {
 Outcome<std::uint64_t> Accounts::add_command(const PublicKey& device, const std::vector<std::string>& words,
                                              std::int64_t now_unix_ms) {
   BOOST_OUTCOME_TRY(const std::string text, join(words));
-  BOOST_OUTCOME_TRY(const std::int64_t number, insert(state_->database, device, text, now_unix_ms));
+  BOOST_OUTCOME_TRY(const std::int64_t number, insert(*state_->database, device, text, now_unix_ms));
   BOOST_OUTCOME_TRY(keep_copy());
   return static_cast<std::uint64_t>(number);
 }
@@ -110,26 +110,32 @@ Outcome<std::optional<wire::Command>> Accounts::next_command(const PublicKey& de
 }
 
 Outcome<void> Accounts::command_sent(const PublicKey& device, std::uint64_t number, std::int64_t now_unix_ms) {
+  sql::Transaction transaction(*state_->database);
+  BOOST_OUTCOME_TRY(transaction.begin());
   BOOST_OUTCOME_TRY(auto update,
-                    state_->database.prepare("UPDATE commands SET sent = ?3 WHERE device = ?1 AND number = "
-                                             "?2"));
+                    state_->database->prepare("UPDATE commands SET sent = ?3 WHERE device = ?1 AND number = "
+                                              "?2"));
   BOOST_OUTCOME_TRY(update.first(to_text(device), static_cast<std::int64_t>(number), now_unix_ms));
-  return done();
+  return transaction.commit();
 }
 
 Outcome<bool> Accounts::command_answered(const PublicKey& device, const wire::CommandAnswer& answer,
                                          std::int64_t now_unix_ms) {
-  BOOST_OUTCOME_TRY(auto update, state_->database.prepare("UPDATE commands SET answered = ?3, ok = ?4, answer = ?5 "
-                                                          "WHERE device = ?1 AND number = ?2 AND answered = 0"));
+  sql::Transaction transaction(*state_->database);
+  BOOST_OUTCOME_TRY(transaction.begin());
+  BOOST_OUTCOME_TRY(auto update, state_->database->prepare("UPDATE commands SET answered = ?3, ok = ?4, answer = ?5 "
+                                                           "WHERE device = ?1 AND number = ?2 AND answered = 0"));
   BOOST_OUTCOME_TRY(update.first(to_text(device), static_cast<std::int64_t>(answer.number), now_unix_ms,
                                  std::int64_t{answer.ok ? 1 : 0}, answer.text));
-  return state_->database.changed_rows() != 0;
+  const bool first = state_->database->changed_rows() != 0;
+  BOOST_OUTCOME_TRY(transaction.commit());
+  return first;
 }
 
 Outcome<std::vector<DeviceCommand>> Accounts::commands(const PublicKey& device) {
   BOOST_OUTCOME_TRY(auto rows,
-                    state_->database.prepare("SELECT number, words, created, sent, answered, ok, answer FROM "
-                                             "commands WHERE device = ?1 ORDER BY number"));
+                    state_->database->prepare("SELECT number, words, created, sent, answered, ok, answer FROM "
+                                              "commands WHERE device = ?1 ORDER BY number"));
   std::vector<DeviceCommand> commands;
   BOOST_OUTCOME_TRY(bool more, rows.first(to_text(device)));
   while (more) {

@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <system_error>
 
+#include "central/accounts_schema.hpp"
 #include "gearbox/base/text.hpp"
 
 namespace gearbox::central {
@@ -21,39 +21,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFirstSchema = R"sql(
-CREATE TABLE users(
-  name TEXT PRIMARY KEY, hash TEXT NOT NULL, tenant INTEGER NOT NULL, weight INTEGER NOT NULL, tasks TEXT NOT NULL,
-  max_requests INTEGER NOT NULL, max_upload_bytes INTEGER NOT NULL, created INTEGER NOT NULL, disabled INTEGER NOT NULL
-) STRICT;
--- revoked: 0, or a number that rises with each revocation; a revoked key stays, so that it can never come back.
-CREATE TABLE devices(
-  key TEXT PRIMARY KEY, user TEXT NOT NULL, name TEXT NOT NULL, created INTEGER NOT NULL, last_seen INTEGER NOT NULL,
-  revoked INTEGER NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX device_names ON devices(user, name) WHERE revoked = 0;
-CREATE INDEX device_revocations ON devices(revoked);
-CREATE TABLE nodes(key TEXT PRIMARY KEY, name TEXT NOT NULL, created INTEGER NOT NULL, revoked INTEGER NOT NULL) STRICT;
-CREATE UNIQUE INDEX node_names ON nodes(name) WHERE revoked = 0;
-)sql";
-/// Step N brings a file of schema N + 1 to the next one; a new file goes through all of them, so that both end alike.
-constexpr std::array kUpgrades = {
-    "ALTER TABLE users ADD COLUMN max_priority INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE users ADD COLUMN max_held_bytes INTEGER NOT NULL DEFAULT 0;",
-    "ALTER TABLE users ADD COLUMN own_steps INTEGER NOT NULL DEFAULT 0;",
-    // contacts: from where a device logged in last. commands: sent and answered are 0 as long as they were not.
-    "CREATE TABLE IF NOT EXISTS contacts(device TEXT PRIMARY KEY, address TEXT NOT NULL, agent TEXT NOT NULL) STRICT;"
-    "CREATE TABLE IF NOT EXISTS commands(device TEXT NOT NULL, number INTEGER NOT NULL, words TEXT NOT NULL, created "
-    "INTEGER NOT NULL, sent INTEGER NOT NULL, answered INTEGER NOT NULL, ok INTEGER NOT NULL, answer TEXT NOT NULL, "
-    "PRIMARY KEY(device, number)) STRICT, WITHOUT ROWID;",
-};
-constexpr std::int64_t kSchemaVersion = 1 + std::int64_t{kUpgrades.size()};
-
 /// In one transaction: a file is never between two schemas.
-Outcome<void> upgrade(sqlite::Database& database, std::int64_t version, const std::string& first = {}) {
-  std::string all = "BEGIN IMMEDIATE;" + first;
-  for (std::int64_t at = version; at < kSchemaVersion; ++at) all += kUpgrades[static_cast<std::size_t>(at - 1)];
-  return database.run(all + "PRAGMA user_version=" + std::to_string(kSchemaVersion) + ";COMMIT;");
+Outcome<void> upgrade(sqlite::Database& database, std::int64_t version) {
+  return database.run("BEGIN IMMEDIATE;" + schema_from(version, sql::Dialect::sqlite) +
+                      "PRAGMA user_version=" + std::to_string(kAccountsSchema) + ";COMMIT;");
 }
 
 Error io_error(const std::string& what, const fs::path& path, int number) {
@@ -141,13 +112,13 @@ Outcome<sqlite::Database> open_checked(const fs::path& file) {
     BOOST_OUTCOME_TRY(asked.first());
     version = asked.integer(0);
   }
-  if (version > kSchemaVersion) {
+  if (version > kAccountsSchema) {
     return Error{
         Errc::unsupported_version,
         escaped(file.string()) + " was written by a later version of Gearbox (schema " + std::to_string(version) + ")"};
   }
   if (version < 1) return Error{Errc::corrupt_data, "it holds no accounts"};
-  if (version < kSchemaVersion) {
+  if (version < kAccountsSchema) {
     BOOST_OUTCOME_TRY(upgrade(database, version));
   }
   return database;
@@ -161,7 +132,7 @@ Outcome<void> make_file(const fs::path& file, const FolderLock& lock) {
   BOOST_OUTCOME_TRY(make_private(fresh));
   {
     BOOST_OUTCOME_TRY(auto database, sqlite::Database::open(fresh, true));
-    BOOST_OUTCOME_TRY(upgrade(database, 1, kFirstSchema));
+    BOOST_OUTCOME_TRY(upgrade(database, 0));
   }
   return flush_and_rename(fresh, file, lock);
 }
@@ -239,7 +210,7 @@ Outcome<sqlite::Database> open_accounts_file(const fs::path& file, OnDamage on_d
           (is_there(backup_of(file)) ? "Central restores them from their copy when it starts" : what_to_do(file))};
 }
 
-Outcome<void> copy_accounts_file(sqlite::Database& database, const fs::path& file) {
+Outcome<void> copy_accounts_file(sql::Connection& database, const fs::path& file) {
   BOOST_OUTCOME_TRY(const FolderLock lock, FolderLock::take(file.parent_path()));
   const fs::path fresh = beside(file, ".backup.new");
   ::unlink(fresh.c_str());

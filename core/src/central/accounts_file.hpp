@@ -5,6 +5,7 @@
 
 #include "central/accounts.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "sql/connection.hpp"
 #include "sqlite/sqlite.hpp"
 
 namespace gearbox::central {
@@ -14,7 +15,7 @@ Outcome<sqlite::Database> open_accounts_file(const std::filesystem::path& file, 
 
 /// Writes FILE.backup anew: beside it, flushed to disk, renamed. Several processes may call it at once: the last one
 /// wins with the newest content. Errors: io_error, no_space.
-Outcome<void> copy_accounts_file(sqlite::Database& database, const std::filesystem::path& file);
+Outcome<void> copy_accounts_file(sql::Connection& database, const std::filesystem::path& file);
 
 std::filesystem::path backup_of(const std::filesystem::path& file);
 

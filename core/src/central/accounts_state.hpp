@@ -2,16 +2,17 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "central/accounts.hpp"
-#include "sqlite/sqlite.hpp"
+#include "sql/connection.hpp"
 
 namespace gearbox::central {
 
 struct Accounts::State {
-  std::filesystem::path file;
-  sqlite::Database database;
-  sqlite::Statement password, user, login, node, version, next_command;  // asked often: prepared once
+  std::filesystem::path file;  // SQLite's; empty: PostgreSQL, whose copies are not our business
+  std::unique_ptr<sql::Connection> database;
+  sql::Statement password, user, login, node, version, next_command;  // asked often: prepared once
 };
 
 }  // namespace gearbox::central

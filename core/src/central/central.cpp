@@ -79,8 +79,11 @@ Outcome<std::unique_ptr<Central>> Central::start(Setup setup) {
   BOOST_OUTCOME_TRY(state->channel, link::load_or_make_channel_keys(setup.state.central_channel_key()));
   BOOST_OUTCOME_TRY(state->signing, link::load_or_make_signing_keys(setup.state.central_signing_key()));
   state->key_id = to_text(state->signing.public_key).substr(0, 8);  // short: it travels in every ticket
-  BOOST_OUTCOME_TRY(state->accounts, Accounts::open(setup.state.central_db(), OnDamage::restore));
-  BOOST_OUTCOME_TRY(state->pool, PasswordPool::start(setup.state.central_db(), config.central.password_checks_at_once));
+  AccountsPlace place = setup.accounts.value_or(accounts_place(setup.state, config::CentralConfig{}));
+  place.on_loop = true;
+  BOOST_OUTCOME_TRY(state->accounts, Accounts::open(place, OnDamage::restore));
+  place.on_loop = false;
+  BOOST_OUTCOME_TRY(state->pool, PasswordPool::start(place, config.central.password_checks_at_once));
 
   BOOST_OUTCOME_TRY(plugin::Listening listening, setup.transport->listen(config.central.listen));
   state->url = listening.url;

@@ -7,9 +7,11 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "central/accounts_place.hpp"
 #include "config/config.hpp"
 #include "config/state_dir.hpp"
 #include "explain/trace.hpp"
@@ -25,6 +27,8 @@ class Central {
   struct Setup {
     boost::asio::io_context* io = nullptr;  // outlives the server
     config::StateDir state;
+    std::optional<AccountsPlace>
+        accounts;  // with the term of the one that serves; nothing: the state folder's own file
     config::Snapshot config;
     std::shared_ptr<plugin::Transport> transport;  // for config.central.listen
     std::shared_ptr<plugin::Balancer> balancer;

@@ -104,7 +104,7 @@ asio::awaitable<void> serve_device(std::shared_ptr<ServerState> state, std::shar
                                    PublicKey device, std::string agent) {
   const Outcome<std::int64_t> version = state->accounts->version();
   if (!version) {
-    co_await refuse(stream, version.error(), 0);
+    co_await refuse(stream, version.error(), retry_after_ms(version.error()));
     co_return;
   }
   if (state->last_seen.size() < kMaxLastSeen) {

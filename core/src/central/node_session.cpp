@@ -47,10 +47,9 @@ Outcome<void> refresh_revoked(ServerState& state, std::int64_t version) {
   return done();
 }
 
-/// Takes one report. Errors: bad_frame, bad_input, bad_name; auth_failed (removed); closed (a newer log-in took its
-/// place).
-Outcome<wire::ReportOk> take_report(ServerState& state, std::string_view json, const NodeEntry& node,
-                                    NodeSession session, std::int64_t& seen_version) {
+/// When somebody changed the accounts: is the node still one of ours, and who is revoked by now?
+/// Errors: auth_failed (removed); overloaded; io_error.
+Outcome<void> look_at_accounts(ServerState& state, const NodeEntry& node, std::int64_t& seen_version) {
   BOOST_OUTCOME_TRY(const std::int64_t version, state.accounts->version());
   if (version != seen_version) {
     const Outcome<NodeEntry> still = state.accounts->node(node.key);
@@ -60,9 +59,19 @@ Outcome<wire::ReportOk> take_report(ServerState& state, std::string_view json, c
     }
     seen_version = version;
   }
+  return refresh_revoked(state, version);
+}
+
+/// Takes one report. Errors: bad_frame, bad_input, bad_name; auth_failed (removed); closed (a newer log-in took its
+/// place).
+Outcome<wire::ReportOk> take_report(ServerState& state, std::string_view json, const NodeEntry& node,
+                                    NodeSession session, std::int64_t& seen_version) {
   BOOST_OUTCOME_TRY(auto report, wire::parse<wire::NodeReport>(json));
   BOOST_OUTCOME_TRY(check_report(report));
-  BOOST_OUTCOME_TRY(refresh_revoked(state, version));
+  const Outcome<void> fresh = look_at_accounts(state, node, seen_version);
+  // A node that was let in stays while the database is away: what was last known of revocations holds.
+  const bool away = !fresh && fresh.error().code == Errc::overloaded && seen_version >= 0;
+  if (!fresh && !away) return fresh.error();
   const Instant now = Clock::now();
   if (!state.registry.reported(session, std::move(report), now)) {
     return Error{Errc::closed, "a newer connection of this node has taken its place"};
@@ -106,7 +115,7 @@ asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared
     Outcome<wire::ReportOk> answer = take_report(*state, frame.value().json, node, session, seen_version);
     if (!answer) {
       good = answer.error();
-      co_await refuse(stream, answer.error(), 0);
+      co_await refuse(stream, answer.error(), retry_after_ms(answer.error()));
       break;
     }
     std::string text = wire::to_json(answer.value());

@@ -50,12 +50,12 @@ struct PasswordPool::State {
 
 PasswordPool::PasswordPool(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Outcome<std::unique_ptr<PasswordPool>> PasswordPool::start(const std::filesystem::path& database, std::uint32_t threads,
+Outcome<std::unique_ptr<PasswordPool>> PasswordPool::start(const AccountsPlace& place, std::uint32_t threads,
                                                            std::size_t queue) {
   auto state = std::make_unique<State>();
   state->limit = queue;
   for (std::uint32_t i = 0; i < threads; ++i) {
-    BOOST_OUTCOME_TRY(auto accounts, Accounts::open(database, OnDamage::refuse));
+    BOOST_OUTCOME_TRY(auto accounts, Accounts::open(place, OnDamage::refuse));
     state->accounts.push_back(std::move(accounts));
   }
   for (auto& accounts : state->accounts) {

@@ -5,7 +5,6 @@
 #include <boost/asio/awaitable.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +18,7 @@ namespace gearbox::central {
 /// may hold half. Each thread has the database open on its own.
 class PasswordPool {
  public:
-  static Outcome<std::unique_ptr<PasswordPool>> start(const std::filesystem::path& database, std::uint32_t threads,
+  static Outcome<std::unique_ptr<PasswordPool>> start(const AccountsPlace& place, std::uint32_t threads,
                                                       std::size_t queue = 64);
   ~PasswordPool();
 

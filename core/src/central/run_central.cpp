@@ -3,11 +3,16 @@
 #include <spdlog/spdlog.h>
 #include <boost/asio/io_context.hpp>
 
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
+#include "central/accounts.hpp"
+#include "central/accounts_place.hpp"
 #include "central/central.hpp"
 #include "central/central_lock.hpp"
+#include "central/database_lock.hpp"
+#include "central/database_standby.hpp"
 #include "central/standby.hpp"
 #include "config/central_files.hpp"
 #include "config/facts.hpp"
@@ -22,6 +27,8 @@
 namespace gearbox::central {
 
 namespace {
+
+constexpr int kExitLeadLost = 1;  // starting again helps
 
 /// The plugin objects that central works with.
 struct Instances {
@@ -73,9 +80,12 @@ Outcome<std::shared_ptr<const Instances>> make_instances(const config::Config& c
 /// One running central, opened in order; closed in the reverse.
 class Process {
  public:
-  Outcome<void> open(const config::StateDir& state, const std::filesystem::path& config_folder,
-                     std::string_view called) {
+  Outcome<void> open(const config::StateDir& state, const AccountsPlace& accounts,
+                     const std::filesystem::path& config_folder, std::string_view called) {
     BOOST_OUTCOME_TRY(config_, config::load(config_folder));
+    if (accounts_place(state, config_->central).database != accounts.database) {
+      return Error{Errc::bad_config, "central.database was changed while this central stood by: start it again"};
+    }
     plugin_host::HostPaths paths;
     paths.shipped = plugin_host::shipped_plugins();
     paths.dropped = config_->plugins.folder;
@@ -88,6 +98,7 @@ class Process {
     Central::Setup setup;
     setup.io = &io_;
     setup.state = state;
+    setup.accounts = accounts;
     setup.config = config_;
     setup.transport = instances->transport;
     setup.balancer = instances->balancer;
@@ -174,6 +185,38 @@ Outcome<bool> take_lock(const config::StateDir& state, CentralLock& lock, bool w
                                       ": stop it first, or start this one with --standby"};
 }
 
+/// What another central may be doing by now is not to be disturbed: this process ends where it stands. Its successor
+/// stands by.
+[[noreturn]] void end_without_lead(const std::string& reason) {
+  spdlog::error("event=lead_lost role=central reason=\"{}\"", escaped(reason, 500));
+  spdlog::default_logger()->flush();
+  std::_Exit(kExitLeadLost);
+}
+
+/// Until it is this central's turn. True: `lock` is held and watched. False: told to stop.
+Outcome<bool> take_turn(const config::StateDir& state, const config::Config& config, const AccountsPlace& place,
+                        DatabaseLock& lock, std::optional<serving::HoldSignals>& opening) {
+  const bool own_node = config.central.enabled && config.node.enabled;
+  bool registered = !own_node;
+  const auto attempt = [&]() -> Outcome<bool> {
+    if (!registered) {
+      // `broker up` does it too, when the database is there at its start.
+      const Outcome<void> known = register_local_node(state, place, config.node.name);
+      if (!known && known.error().code == Errc::overloaded) return known.error();
+      if (!known) {
+        spdlog::warn("event=own_node_not_registered reason=\"{}\"", escaped(describe(known.error()), 500));
+      }
+      registered = true;
+    }
+    return lock.take();
+  };
+  Outcome<bool> ours = attempt();
+  if (!ours && ours.error().code != Errc::overloaded) return ours;
+  if (!ours || !ours.value()) ours = stand_by_database(state, attempt, opening);
+  if (ours && ours.value()) lock.watch(end_without_lead);
+  return ours;
+}
+
 Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& config_folder,
                     const StandbySettings& settings) {
   std::optional<serving::HoldSignals> opening(std::in_place);
@@ -185,8 +228,18 @@ Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& 
   BOOST_OUTCOME_TRY(CentralLock lock, CentralLock::open(config::central_lock(state)));
   BOOST_OUTCOME_TRY(const bool ours, take_lock(state, lock, settings.waits, opening));
   if (!ours) return done();
+  AccountsPlace accounts = accounts_place(state, first->central);
+  BOOST_OUTCOME_TRY(note_accounts_place(state, accounts));
+  std::optional<DatabaseLock> lead;
+  if (accounts.is_shared()) {
+    lead.emplace(accounts, state);
+    BOOST_OUTCOME_TRY(const bool turn, take_turn(state, *first, accounts, *lead, opening));
+    if (!turn) return done();
+    accounts.term = lead->term();
+    spdlog::info("event=leading role=central term={}", accounts.term);
+  }
   Process process;
-  BOOST_OUTCOME_TRY(process.open(state, config_folder, settings.called));
+  BOOST_OUTCOME_TRY(process.open(state, accounts, config_folder, settings.called));
   const auto stop = [&] {
     spdlog::info("event=stopping role=central");
     process.server().stop([&process] { process.io().stop(); });
@@ -220,8 +273,9 @@ int run_central(const config::StateDir& state, const std::filesystem::path& conf
                   escaped(rest.substr(0, end), 1024));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   } while (!rest.empty());
-  // Want of memory or descriptors may pass by itself; everything else waits for somebody to act.
-  return served.error().code == Errc::no_space ? 1 : 2;
+  // Want of memory or descriptors, or of a database, may pass by itself; everything else waits for somebody to act.
+  const Errc code = served.error().code;
+  return code == Errc::no_space || code == Errc::overloaded || code == Errc::shutting_down ? 1 : 2;
 }
 
 }  // namespace gearbox::central

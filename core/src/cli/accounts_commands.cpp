@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 
 #include "cli/commands.hpp"
 #include "cli/json_facts.hpp"
@@ -18,11 +19,31 @@ void add_accounts_commands(CLI::App& app, CliContext& context) {
   add_device_commands(app, context);
 }
 
+namespace {
+
+/// By the configuration that is named; else as this host's central has noted it; else by the default configuration.
+Outcome<central::AccountsPlace> find_accounts(const CliContext& context, const config::StateDir& state) {
+  if (context.config_dir.empty()) {
+    BOOST_OUTCOME_TRY(central::AccountsPlace noted, central::noted_accounts_place(state));
+    if (noted.is_shared() || !noted.file.empty()) return noted;
+    std::error_code ignored;  // a folder that cannot be looked at has no configuration for us
+    if (!std::filesystem::exists(default_config_dir() / "gearbox.toml", ignored)) {
+      return central::accounts_place(state, config::CentralConfig{});
+    }
+  }
+  BOOST_OUTCOME_TRY(const config::Snapshot config, load_config(context));
+  return central::accounts_place(state, config->central);
+}
+
+}  // namespace
+
 void with_accounts(CliContext& context,
                    const std::function<Outcome<void>(central::Accounts&, const config::StateDir&)>& work) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
-  const auto accounts = central::Accounts::open(state.value().central_db(), central::OnDamage::refuse);
+  const auto place = find_accounts(context, state.value());
+  if (!place) return fail(context, place.error());
+  const auto accounts = central::Accounts::open(place.value(), central::OnDamage::refuse);
   if (!accounts) return fail(context, accounts.error());
   if (const Outcome<void> worked = work(*accounts.value(), state.value()); !worked) fail(context, worked.error());
 }

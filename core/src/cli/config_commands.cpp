@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "central/accounts_database.hpp"
 #include "cli/check_plugins.hpp"
 #include "cli/json_facts.hpp"
 #include "cli/log_to_stderr.hpp"
@@ -45,6 +46,11 @@ std::vector<std::string> warnings_of(const config::Config& config) {
   std::vector<std::string> warnings;
   for (const config::Unserved& unserved : config::unserved_of(config)) {
     warnings.push_back("task '" + unserved.task + "' cannot run here: " + unserved.reason);
+  }
+  const central::AccountsPlace accounts = central::accounts_place({}, config.central);
+  if (config.central.enabled && accounts.is_shared()) {
+    const Outcome<std::string> seen = central::look_at_accounts_database(accounts);
+    if (!seen) warnings.push_back("central.database cannot be used now: " + seen.error().detail);
   }
   return warnings;
 }

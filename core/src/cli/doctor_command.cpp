@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "central/accounts_database.hpp"
 #include "cli/doctor_checks.hpp"
 #include "cli/json_facts.hpp"
 #include "cli/log_to_stderr.hpp"
@@ -63,6 +64,15 @@ std::vector<Finding> check_tasks(const config::Config& config) {
   return out;
 }
 
+std::vector<Finding> check_accounts(const config::Config& config, const config::StateDir& state) {
+  const central::AccountsPlace place = central::accounts_place(state, config.central);
+  if (!config.central.enabled || !place.is_shared()) return {};
+  const Outcome<std::string> seen = central::look_at_accounts_database(place);
+  if (seen) return {{"central.database", Verdict::ok, seen.value(), {}}};
+  return {{"central.database", Verdict::fail, seen.error().detail,
+           "no central serves without it: is the server up, and ~/.pgpass or PGPASSFILE as the broker's user has it?"}};
+}
+
 void run_doctor(CliContext& context) {
   log_to_stderr();
   const Outcome<config::StateDir> state = open_state(context);
@@ -78,6 +88,7 @@ void run_doctor(CliContext& context) {
     append(all, check_memory(*config.value()));
     append(all, check_ports(*config.value(), state.value()));
     append(all, check_plugins(*config.value(), state.value()));
+    append(all, check_accounts(*config.value(), state.value()));
     append(all, check_environments(*config.value(), state.value()));
   } else {
     all.push_back(

@@ -55,8 +55,10 @@ void run_up(CliContext& context, bool standby) {
   }
   if (setup.central && setup.node) {
     // This host's own node needs no `broker nodes add`: it is known to the central beside it.
-    const Outcome<void> known = central::register_local_node(setup.state, config.value()->node.name);
-    if (!known) return fail(context, known.error());
+    const central::AccountsPlace place = central::accounts_place(setup.state, config.value()->central);
+    const Outcome<void> known = central::register_local_node(setup.state, place, config.value()->node.name);
+    // A shared database may be away: central registers it when it is back.
+    if (!known && !(place.is_shared() && known.error().code == Errc::overloaded)) return fail(context, known.error());
   }
   context.exit_code = supervisor::run_supervisor(setup);
 }

@@ -33,6 +33,9 @@ std::string state_of(const Outcome<json::object>& status) {
   if (!status) return status.error().code == Errc::unreachable ? "not running" : "no answer";
   if (truth_in(status.value(), "draining")) return "draining";
   if (truth_in(status.value(), "standby")) {
+    if (status.value().contains("database_answers") && !truth_in(status.value(), "database_answers")) {
+      return "standing by; the database is away";
+    }
     return truth_in(status.value(), "active_answers") ? "standing by" : "standing by; central is silent";
   }
   return truth_in(status.value(), "ready") ? "ready" : "not ready";

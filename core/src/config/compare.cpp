@@ -12,9 +12,10 @@ namespace gearbox::config {
 namespace {
 
 // Whatever is not here changes live.
-constexpr std::array<std::string_view, 16> kNeedsRestart = {
+constexpr std::array<std::string_view, 17> kNeedsRestart = {
     "central.enabled",                  // the supervisor starts roles, and does so at its own start
     "central.listen",                   // devices and nodes hold this address; a listener is bound once
+    "central.database",                 // other accounts: every device and node would have to be looked at anew
     "central.password_checks_at_once",  // one thread each, started once
     "node.enabled",                     // as central's
     "node.listen",                      // tickets and devices name this address

@@ -26,6 +26,7 @@ using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
 struct CentralConfig {  // [central]
   bool enabled = true;  // does `broker up` start one here?
   std::string listen = "tcp://127.0.0.1:7600";
+  std::string database = "sqlite";  // of the accounts; else libpq's words or URL, without a password
   std::string balancer = "least_loaded";
   milliseconds node_silent{3000};   // node_silent_ms: a node that says nothing for so long is not offered
   milliseconds ticket_ttl{300000};  // ticket_ttl_ms

@@ -8,6 +8,7 @@
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
 #include "gearbox/shm/call_block.hpp"
+#include "sql/connection_string.hpp"
 
 namespace gearbox::config {
 
@@ -22,9 +23,20 @@ constexpr std::uint64_t kMaxWorkers = 1024;  // of a node
 constexpr std::size_t kMaxTrustedKeys = 64;
 constexpr std::size_t kMaxCentrals = 8;
 
+/// "sqlite", or where a PostgreSQL server is.
+std::string read_database(const toml::Table& table, const std::string& fallback) {
+  std::string database = table.text("database", fallback);
+  if (database == "sqlite") return database;
+  if (const Outcome<void> good = sql::check_connection_string(database); !good) {
+    table.fault("database", good.error().detail);
+  }
+  return database;
+}
+
 void read_central(const toml::Table& table, CentralConfig& central) {
   central.enabled = table.boolean("enabled", central.enabled);
   central.listen = read_url(table, "listen", central.listen, UrlUse::listen);
+  central.database = read_database(table, central.database);
   central.balancer = table.name("balancer", central.balancer);
   central.node_silent = read_ms(table, "node_silent_ms", central.node_silent, 1000, 600'000);
   central.ticket_ttl = read_ms(table, "ticket_ttl_ms", central.ticket_ttl, 1000, kDayMs);

@@ -81,10 +81,11 @@ std::string relative_to(const std::filesystem::path& folder, const std::filesyst
 // Each struct is taken apart whole: a field that is added there and forgotten here does not compile.
 
 void list_central(const List& list, const CentralConfig& central) {
-  const auto& [enabled, listen, balancer, node_silent, ticket_ttl, idle, max_connections, checks_at_once, tries] =
-      central;
+  const auto& [enabled, listen, database, balancer, node_silent, ticket_ttl, idle, max_connections, checks_at_once,
+               tries] = central;
   list.truth("enabled", enabled);
   list.text("listen", listen);
+  list.text("database", database);
   list.text("balancer", balancer);
   list.ms("node_silent_ms", node_silent);
   list.ms("ticket_ttl_ms", ticket_ttl);

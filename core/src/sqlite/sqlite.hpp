@@ -41,15 +41,17 @@ class Statement {
   Bytes bytes(int column) const;
   bool is_null(int column) const;
 
+  /// For whoever cannot say first(): rewind(), bind() each from 1 on, next(). Text is copied.
+  void bind(int index, std::string_view value);
+  void bind(int index, std::int64_t value);
+
  private:
   friend class Database;
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
-  void bind(int index, std::string_view value);
   void bind(int index, const std::string& value) { bind(index, std::string_view(value)); }
   void bind(int index, const char* value) { bind(index, std::string_view(value)); }
-  void bind(int index, std::int64_t value);
   void bind(int index, ByteView value);  // a BLOB; not copied: it must live until the statement has run
   Outcome<bool> step();
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;

@@ -2,24 +2,32 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "gearbox/base/clock.hpp"
 #include "gearbox/link/keys.hpp"
+#include "kinds.hpp"
 #include "sqlite/sqlite.hpp"
 #include "support/temp_dir.hpp"
 
 namespace gearbox::central {
 namespace {
 
-namespace fs = std::filesystem;
+using test::as_administrator;
+using test::Kind;
 constexpr const char* kPassword = "correct horse";
 
-class AccountsTest : public ::testing::Test {
+class AccountsTest : public ::testing::TestWithParam<Kind> {
  protected:
-  std::unique_ptr<Accounts> open(OnDamage on_damage = OnDamage::refuse) {
-    auto opened = Accounts::open(file_, on_damage);
+  void SetUp() override {
+    std::string missing;
+    place_ = test::empty_place(GetParam(), folder_.path(), missing);
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
+  std::unique_ptr<Accounts> open() {
+    auto opened = Accounts::open(place_, OnDamage::refuse);
     EXPECT_TRUE(opened) << opened.error().detail;
     return opened ? std::move(opened).value() : nullptr;
   }
@@ -28,15 +36,23 @@ class AccountsTest : public ::testing::Test {
     user.name = name;
     return user;
   }
-  void damage(const std::string& content) {
-    for (const char* ending : {"", "-wal", "-shm"}) fs::remove(fs::path(file_.string() + ending));
-    std::ofstream(file_, std::ios::binary) << content;
+  /// What an older Gearbox would have left: `columns` of the table users are not there, and the schema has that number.
+  void make_older(const std::vector<std::string>& columns, int schema) {
+    std::string sql;
+    for (const std::string& column : columns) sql += "ALTER TABLE users DROP COLUMN " + column + ";";
+    if (place_.is_shared()) {
+      as_administrator(sql + "UPDATE central SET schema = " + std::to_string(schema));
+      return;
+    }
+    auto old = sqlite::Database::open(place_.file, false);
+    ASSERT_TRUE(old);
+    ASSERT_TRUE(old.value().run(sql + "PRAGMA user_version=" + std::to_string(schema)));
   }
   gearbox::testing::TempDir folder_;
-  fs::path file_ = folder_.path() / "central.db";
+  AccountsPlace place_;
 };
 
-TEST_F(AccountsTest, ChecksPasswordsAndAnswersUnknownUsersTheSameWay) {
+TEST_P(AccountsTest, ChecksPasswordsAndAnswersUnknownUsersTheSameWay) {
   auto accounts = open();
   ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
   EXPECT_TRUE(accounts->check_password("maria", kPassword));
@@ -49,7 +65,7 @@ TEST_F(AccountsTest, ChecksPasswordsAndAnswersUnknownUsersTheSameWay) {
   EXPECT_EQ(wrong.error().detail, unknown.error().detail);
 }
 
-TEST_F(AccountsTest, AnUnknownUserCostsAsMuchTimeAsAWrongPassword) {
+TEST_P(AccountsTest, AnUnknownUserCostsAsMuchTimeAsAWrongPassword) {
   auto accounts = open();
   ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
   const auto cost = [&](const char* name) {
@@ -65,7 +81,7 @@ TEST_F(AccountsTest, AnUnknownUserCostsAsMuchTimeAsAWrongPassword) {
   EXPECT_GT(cost("nobody") * 3, cost("maria"));
 }
 
-TEST_F(AccountsTest, RefusesBadNamesShortPasswordsAndTakenNames) {
+TEST_P(AccountsTest, RefusesBadNamesShortPasswordsAndTakenNames) {
   auto accounts = open();
   EXPECT_EQ(accounts->add_user(named("../x"), kPassword).error().code, Errc::bad_name);
   EXPECT_EQ(accounts->add_user(named("maria"), "short").error().code, Errc::bad_input);
@@ -76,7 +92,7 @@ TEST_F(AccountsTest, RefusesBadNamesShortPasswordsAndTakenNames) {
   EXPECT_EQ(accounts->users().value().size(), 1U);
 }
 
-TEST_F(AccountsTest, GivesEachUserATenantOfItsOwnUnlessOneIsNamed) {
+TEST_P(AccountsTest, GivesEachUserATenantOfItsOwnUnlessOneIsNamed) {
   auto accounts = open();
   ASSERT_TRUE(accounts->add_user(named("a"), kPassword));
   User shared = named("b");
@@ -93,7 +109,7 @@ TEST_F(AccountsTest, GivesEachUserATenantOfItsOwnUnlessOneIsNamed) {
   EXPECT_EQ(users[1].max_upload_bytes, 5'000'000U);
 }
 
-TEST_F(AccountsTest, ChangesTheLimitsThatAreNamedAndNoOthers) {
+TEST_P(AccountsTest, ChangesTheLimitsThatAreNamedAndNoOthers) {
   auto accounts = open();
   User maria = named("maria");
   maria.weight = 2;
@@ -114,7 +130,7 @@ TEST_F(AccountsTest, ChangesTheLimitsThatAreNamedAndNoOthers) {
   EXPECT_EQ(accounts->set_limits("maria", limits).error().code, Errc::bad_input);
 }
 
-TEST_F(AccountsTest, OwnStepsAreAllowedWhenSomebodySaysSo) {
+TEST_P(AccountsTest, OwnStepsAreAllowedWhenSomebodySaysSo) {
   auto accounts = open();
   ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
   EXPECT_FALSE(accounts->user("maria").value()->own_steps);
@@ -132,36 +148,26 @@ TEST_F(AccountsTest, OwnStepsAreAllowedWhenSomebodySaysSo) {
   EXPECT_TRUE(accounts->user("hans").value()->own_steps);
 }
 
-TEST_F(AccountsTest, AFileOfASchemaInBetweenIsBroughtUpToDate) {
+TEST_P(AccountsTest, OnesOfASchemaInBetweenAreBroughtUpToDate) {
   {
     auto accounts = open();
     User maria = named("maria");
     maria.max_priority = 7;
     ASSERT_TRUE(accounts->add_user(maria, kPassword));
   }
-  {
-    auto old = sqlite::Database::open(file_, false);
-    ASSERT_TRUE(old);
-    ASSERT_TRUE(old.value().run("ALTER TABLE users DROP COLUMN own_steps; PRAGMA user_version=2;"));
-  }
+  make_older({"own_steps"}, 2);
   auto accounts = open();
   ASSERT_TRUE(accounts);
   EXPECT_EQ(accounts->user("maria").value()->max_priority, 7);
   EXPECT_FALSE(accounts->user("maria").value()->own_steps);
 }
 
-TEST_F(AccountsTest, AFileOfTheFirstSchemaIsBroughtUpToDate) {
+TEST_P(AccountsTest, OnesOfTheFirstSchemaAreBroughtUpToDate) {
   {
     auto accounts = open();
     ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
   }
-  {
-    auto old = sqlite::Database::open(file_, false);
-    ASSERT_TRUE(old);
-    ASSERT_TRUE(
-        old.value().run("ALTER TABLE users DROP COLUMN max_priority; ALTER TABLE users DROP COLUMN "
-                        "max_held_bytes; ALTER TABLE users DROP COLUMN own_steps; PRAGMA user_version=1;"));
-  }
+  make_older({"max_priority", "max_held_bytes", "own_steps"}, 1);
   auto accounts = open();
   ASSERT_TRUE(accounts);
   EXPECT_EQ(accounts->user("maria").value()->max_priority, 0);
@@ -169,7 +175,7 @@ TEST_F(AccountsTest, AFileOfTheFirstSchemaIsBroughtUpToDate) {
   EXPECT_TRUE(accounts->check_password("maria", kPassword));
 }
 
-TEST_F(AccountsTest, ADeviceLogsInForItsOwnUserUntilItIsRevokedAndNeverAgain) {
+TEST_P(AccountsTest, ADeviceLogsInForItsOwnUserUntilItIsRevokedAndNeverAgain) {
   auto accounts = open();
   const auto key = link::make_signing_keys().public_key;
   ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
@@ -185,7 +191,7 @@ TEST_F(AccountsTest, ADeviceLogsInForItsOwnUserUntilItIsRevokedAndNeverAgain) {
   EXPECT_EQ(accounts->revoked(10).value(), std::vector<PublicKey>{key});
 }
 
-TEST_F(AccountsTest, EnrollingADeviceNameAgainReplacesAndRevokesItsOlderKey) {
+TEST_P(AccountsTest, EnrollingADeviceNameAgainReplacesAndRevokesItsOlderKey) {
   auto accounts = open();
   const auto old_key = link::make_signing_keys().public_key;
   const auto new_key = link::make_signing_keys().public_key;
@@ -198,7 +204,7 @@ TEST_F(AccountsTest, EnrollingADeviceNameAgainReplacesAndRevokesItsOlderKey) {
   EXPECT_EQ(accounts->users().value()[0].devices, 1U);
 }
 
-TEST_F(AccountsTest, DisablingAndRemovingUsersShutsTheirDevicesOut) {
+TEST_P(AccountsTest, DisablingAndRemovingUsersShutsTheirDevicesOut) {
   auto accounts = open();
   const auto key = link::make_signing_keys().public_key;
   ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
@@ -216,7 +222,7 @@ TEST_F(AccountsTest, DisablingAndRemovingUsersShutsTheirDevicesOut) {
   EXPECT_FALSE(accounts->login("maria", key));
 }
 
-TEST_F(AccountsTest, ARemovedNodeIsRefusedUntilItIsAddedAgain) {
+TEST_P(AccountsTest, ARemovedNodeIsRefusedUntilItIsAddedAgain) {
   auto accounts = open();
   const auto key = link::make_signing_keys().public_key;
   ASSERT_TRUE(accounts->add_node("barn", key));
@@ -229,19 +235,19 @@ TEST_F(AccountsTest, ARemovedNodeIsRefusedUntilItIsAddedAgain) {
   EXPECT_EQ(accounts->node(key).value().name, "stable");
 }
 
-TEST_F(AccountsTest, RegisteringTheLocalNodeIsIdempotentAndRespectsItsRemoval) {
+TEST_P(AccountsTest, RegisteringTheLocalNodeIsIdempotentAndRespectsItsRemoval) {
   config::StateDir state{folder_.path()};
-  ASSERT_TRUE(register_local_node(state, "node-1"));
-  ASSERT_TRUE(register_local_node(state, "node-1"));
-  ASSERT_TRUE(register_local_node(state, "renamed"));
+  ASSERT_TRUE(register_local_node(state, place_, "node-1"));
+  ASSERT_TRUE(register_local_node(state, place_, "node-1"));
+  ASSERT_TRUE(register_local_node(state, place_, "renamed"));
   auto accounts = open();
   ASSERT_EQ(accounts->nodes().value().size(), 1U);
   EXPECT_EQ(accounts->nodes().value()[0].name, "renamed");
   ASSERT_TRUE(accounts->remove_node("renamed"));
-  EXPECT_EQ(register_local_node(state, "renamed").error().code, Errc::not_allowed);
+  EXPECT_EQ(register_local_node(state, place_, "renamed").error().code, Errc::not_allowed);
 }
 
-TEST_F(AccountsTest, SeesWhatAnotherConnectionChanges) {
+TEST_P(AccountsTest, SeesWhatAnotherConnectionChanges) {
   auto central = open();
   auto command_line = open();
   const std::int64_t before = central->version().value();
@@ -251,64 +257,51 @@ TEST_F(AccountsTest, SeesWhatAnotherConnectionChanges) {
   EXPECT_TRUE(central->user("maria").value().has_value());
 }
 
-TEST_F(AccountsTest, TheFileIsReadableByItsOwnerOnly) {
-  auto accounts = open();
-  ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
-  for (const char* ending : {"", ".backup"}) {
-    const auto mode = fs::status(file_.string() + ending).permissions();
-    EXPECT_EQ(mode & fs::perms::mask, fs::perms::owner_read | fs::perms::owner_write) << ending;
+TEST_P(AccountsTest, OnesOfALaterSchemaAreRefusedAndLeftAlone) {
+  {
+    auto accounts = open();
+    ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
   }
-}
-
-class DamagedAccountsTest : public AccountsTest, public ::testing::WithParamInterface<const char*> {
- protected:
-  std::string content() const {
-    const std::string kind = GetParam();
-    if (kind == "empty") return {};
-    if (kind == "zeros") return std::string(8192, '\0');
-    if (kind == "few_zeros") return std::string(20, '\0');
-    if (kind == "text") return "{\"users\": [\"ma";
-    std::ifstream in(file_, std::ios::binary);
-    std::string all((std::istreambuf_iterator<char>(in)), {});
-    return all.substr(0, all.size() / 2);  // "cut"
-  }
-};
-
-TEST_P(DamagedAccountsTest, IsSetAsideAndItsCopyTakesItsPlaceWhenCentralStarts) {
-  open()->add_user(named("maria"), kPassword).value();
-  damage(content());
-  const auto command_line = Accounts::open(file_, OnDamage::refuse);
-  ASSERT_FALSE(command_line);
-  EXPECT_EQ(command_line.error().code, Errc::corrupt_data);
-  auto accounts = open(OnDamage::restore);
-  ASSERT_TRUE(accounts);
-  EXPECT_TRUE(accounts->user("maria").value().has_value());
-  EXPECT_TRUE(fs::exists(file_.string() + ".damaged-1"));
-}
-
-TEST_P(DamagedAccountsTest, WithoutACopyItIsRefusedAndLeftAsItIs) {
-  open()->add_user(named("maria"), kPassword).value();
-  const std::string bad = content();
-  damage(bad);
-  fs::remove(file_.string() + ".backup");
-  const auto refused = Accounts::open(file_, OnDamage::restore);
+  make_older({}, 99);
+  const auto refused = Accounts::open(place_, OnDamage::restore);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Errc::corrupt_data);
-  EXPECT_NE(refused.error().detail.find("good copy"), std::string::npos) << refused.error().detail;
-  EXPECT_EQ(fs::file_size(file_), bad.size());
+  EXPECT_EQ(refused.error().code, Errc::unsupported_version);
+  make_older({}, 4);
+  EXPECT_TRUE(open()->user("maria").value());
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, DamagedAccountsTest, ::testing::Values("empty", "zeros", "few_zeros", "text", "cut"),
-                         [](const auto& param) { return std::string(param.param); });
-
-TEST_F(AccountsTest, AFileOfALaterVersionIsRefusedAndKept) {
-  open();
-  ASSERT_EQ(std::system(("python3 -c \"import sqlite3; c = sqlite3.connect('" + file_.string() +
-                         "'); c.execute('pragma user_version=99'); c.commit()\"")
-                            .c_str()),
-            0);
-  EXPECT_EQ(Accounts::open(file_, OnDamage::restore).error().code, Errc::unsupported_version);
+TEST_P(AccountsTest, WhatADeviceIsSeenToBeIsNotedAndReplaced) {
+  auto accounts = open();
+  const auto key = link::make_signing_keys().public_key;
+  ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
+  ASSERT_TRUE(accounts->enrol("maria", "cam", key));
+  ASSERT_TRUE(accounts->saw_devices({{key, {7, "10.0.0.1:5", "client 1"}}}));
+  ASSERT_TRUE(
+      accounts->saw_devices({{key, {9, "10.0.0.2:6", "client 2"}}, {link::make_signing_keys().public_key, {}}}));
+  const auto devices = accounts->devices().value();
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0].last_seen_unix_ms, 9);
+  EXPECT_EQ(devices[0].address, "10.0.0.2:6");
+  EXPECT_EQ(devices[0].agent, "client 2");
 }
+
+TEST_P(AccountsTest, TwoThatWriteAtTheSameTimeBothDo) {
+  auto one = open();
+  auto other = open();
+  constexpr int kEach = 20;
+  const auto write = [](Accounts& accounts, const char* prefix) {
+    for (int i = 0; i < kEach; ++i) {
+      const auto added = accounts.add_node(prefix + std::to_string(i), link::make_signing_keys().public_key);
+      EXPECT_TRUE(added) << added.error().detail;
+    }
+  };
+  std::thread beside([&] { write(*other, "b"); });
+  write(*one, "a");
+  beside.join();
+  EXPECT_EQ(one->nodes().value().size(), 2U * kEach);
+}
+
+INSTANTIATE_TEST_SUITE_P(On, AccountsTest, ::testing::Values(Kind::sqlite, Kind::postgres), test::name_of);
 
 }  // namespace
 }  // namespace gearbox::central

@@ -24,6 +24,7 @@
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/transport.hpp"
 #include "gearbox/wire/messages.hpp"
+#include "kinds.hpp"
 #include "support/temp_dir.hpp"
 
 namespace gearbox::central::test {
@@ -221,13 +222,16 @@ inline std::shared_ptr<Client> new_client() {
 }
 
 /// A central on 127.0.0.1 with one user ("maria") and one registered node ("barn").
-class CentralTest : public ::testing::Test {
+class CentralTest : public ::testing::TestWithParam<Kind> {
  public:
   void SetUp() override {
+    std::string missing;
+    place_ = empty_place(GetParam(), folder_.path(), missing);
+    if (!missing.empty()) GTEST_SKIP() << missing;
     state_.root = folder_.path();
     std::filesystem::create_directories(state_.keys());
     std::filesystem::permissions(state_.keys(), std::filesystem::perms::owner_all);
-    auto accounts = Accounts::open(state_.central_db(), OnDamage::restore);
+    auto accounts = Accounts::open(place_, OnDamage::restore);
     ASSERT_TRUE(accounts) << accounts.error().detail;
     accounts_ = std::move(accounts).value();
     User user;
@@ -239,6 +243,7 @@ class CentralTest : public ::testing::Test {
     Central::Setup setup;
     setup.io = &io_;
     setup.state = state_;
+    setup.accounts = place_;
     setup.config = config_;
     setup.transport = std::make_shared<LoopbackTransport>();
     setup.balancer = std::make_shared<FewestBalancer>();
@@ -256,6 +261,7 @@ class CentralTest : public ::testing::Test {
 
   gearbox::testing::TempDir folder_;
   config::StateDir state_;
+  AccountsPlace place_;
   std::shared_ptr<config::Config> config_;
   std::unique_ptr<Accounts> accounts_;
   link::SigningKeys device_keys_ = link::make_signing_keys();

@@ -20,6 +20,7 @@ using ::testing::IsEmpty;
 constexpr const char* kFull = R"([central]
 enabled = false
 listen = "tcp://127.0.0.1:1"
+database = "host=db.example dbname=gearbox"
 balancer = "least_loaded"
 node_silent_ms = 4000
 ticket_ttl_ms = 60000
@@ -128,6 +129,8 @@ const Edit kEdits[] = {
     {"gearbox.toml", "[central]\nenabled = false", "[central]\nenabled = true", "central.enabled: false -> true"},
     {"gearbox.toml", "tcp://127.0.0.1:1", "tcp://127.0.0.1:3",
      "central.listen: tcp://127.0.0.1:1 -> tcp://127.0.0.1:3"},
+    {"gearbox.toml", "database = \"host=db.example dbname=gearbox\"", "",
+     "central.database: host=db.example dbname=gearbox -> sqlite"},
     {"gearbox.toml", "\"least_loaded\"", "\"other\"", "central.balancer: least_loaded -> other"},
     {"gearbox.toml", "node_silent_ms = 4000", "", "central.node_silent_ms: 4000 -> 3000"},
     {"gearbox.toml", "ticket_ttl_ms = 60000", "ticket_ttl_ms = 60_001", "central.ticket_ttl_ms: 60000 -> 60001"},
@@ -347,11 +350,12 @@ TEST_F(Compare, TheKeysThatNeedARestartAreTheseAndNoOthers) {
   for (const Value& value : values_of(*before_)) {
     if (needs_restart(value.key)) found.push_back(value.key);
   }
-  EXPECT_THAT(found, ::testing::ElementsAre("central.enabled", "central.listen", "central.password_checks_at_once",
-                                            "node.enabled", "node.name", "node.listen", "node.advertise",
-                                            "node.central", "node.central_key", "node.limits.input_arena_mb",
-                                            "node.limits.output_arena_mb", "node.store.enabled", "node.journal.level",
-                                            "node.journal.max_mb", "plugins.folder", "plugins.trusted_keys"));
+  EXPECT_THAT(found,
+              ::testing::ElementsAre("central.enabled", "central.listen", "central.database",
+                                     "central.password_checks_at_once", "node.enabled", "node.name", "node.listen",
+                                     "node.advertise", "node.central", "node.central_key", "node.limits.input_arena_mb",
+                                     "node.limits.output_arena_mb", "node.store.enabled", "node.journal.level",
+                                     "node.journal.max_mb", "plugins.folder", "plugins.trusted_keys"));
 }
 
 TEST_F(Compare, TheFaultNamesEachKeyThatNeedsARestart) {

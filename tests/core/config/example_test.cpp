@@ -22,6 +22,7 @@ TEST(ExampleConfiguration, ShowsTheDefaults) {
   const LimitsConfig limits;
   const StoreConfig store;
   EXPECT_EQ(loaded.value()->central.listen, central.listen);
+  EXPECT_EQ(loaded.value()->central.database, central.database);
   EXPECT_EQ(loaded.value()->central.node_silent, central.node_silent);
   EXPECT_EQ(loaded.value()->central.ticket_ttl, central.ticket_ttl);
   EXPECT_EQ(loaded.value()->central.idle, central.idle);

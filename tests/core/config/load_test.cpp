@@ -15,6 +15,7 @@ TEST_F(ConfigFolder, LoadsWithTheDefaultsOfEveryKeyThatIsNotThere) {
   ASSERT_TRUE(loaded) << loaded.error().detail;
   const Config& config = *loaded.value();
   EXPECT_EQ(config.central.listen, "tcp://127.0.0.1:7600");
+  EXPECT_EQ(config.central.database, "sqlite");
   EXPECT_EQ(config.node.limits.max_upload_bytes, 64ULL << 20);
   EXPECT_EQ(config.plugins.folder, folder() / "plugins");
   ASSERT_EQ(config.workers.size(), 2U);
@@ -258,6 +259,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadMain{"PluginArray", "[plugins.x]\na = [1]\n",
                 "plugins.x.a: expected a number, true, false or a text, got an array"},
         BadMain{"Duplicate", "[central]\nidle_ms = 1000\nidle_ms = 2000\n", "gearbox.toml:15:"},
+        BadMain{"NoDatabase", "[central]\ndatabase = \"sqllite\"\n",
+                "central.database: expected \"sqlite\", \"postgresql://HOST/DATABASE\" or \"host=... dbname=...\""},
+        BadMain{"Password", "[central]\ndatabase = \"postgresql://me:s3cret@db/gearbox\"\n",
+                "central.database: holds a password: put it into ~/.pgpass"},
         BadMain{"TableForValue", "[central.listen]\n", "central.listen: expected a text in quotes, got a table"}),
     [](const auto& one) { return std::string(one.param.name); });
 

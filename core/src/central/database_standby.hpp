@@ -1,0 +1,19 @@
+// database_standby.hpp: a central that waits until it is its turn to serve a database that several hosts share.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "config/state_dir.hpp"
+#include "gearbox/base/outcome.hpp"
+#include "serving/stop_signals.hpp"
+
+namespace gearbox::central {
+
+/// Calls `attempt` every half a second, on a thread of its own, until it says true: it is this one's turn. False of it
+/// is another one's turn, overloaded: the database is away. Meanwhile answers "status" on StateDir::central_socket().
+/// `held` as in stand_by(). False: told to stop. Errors: any other of `attempt`; those of ControlServer::start.
+Outcome<bool> stand_by_database(const config::StateDir& state, std::function<Outcome<bool>()> attempt,
+                                std::optional<serving::HoldSignals>& held);
+
+}  // namespace gearbox::central
