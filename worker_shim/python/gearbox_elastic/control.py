@@ -85,6 +85,9 @@ class Control:
         mask = os.umask(0o177)
         try:
             self._sock.bind(path)
+        except OSError as error:
+            self._sock.close()
+            raise OSError(f"control socket {path}: {error}") from None
         finally:
             os.umask(mask)
         self._sock.listen(8)
