@@ -55,6 +55,8 @@ class Choice:
         file = folder / "gearbox.toml"
         text = re.sub(r'(listen = "tcp://127\.0\.0\.1):\d+"', r'\1:0"', file.read_text())
         file.write_text(re.sub(r'(python = ")(\w+/bin/python")', rf'\1{ROOT}/build/envs/\2', text))
+        file = folder / f"tasks/{self.task}.toml"  # also the tokens, to compare them
+        file.write_text(re.sub(r'^text = "(\w+)\.text"(\ntokens = .*)?$', r'text = "\1.text"\ntokens = "\1.tokens"', file.read_text(), flags=re.M))
         file = folder / f"models/{self.model}/engine.toml"
         file.write_text(re.sub(r"^ranks = \d+", "ranks = 4", file.read_text(), flags=re.M))
         if self.checkpoint:

@@ -58,6 +58,13 @@ def children(pid):
     return sorted(found)
 
 
+def configs(folder, trained):
+    """The example, with the tokens in its results."""
+    test_gears.configs(folder, trained)
+    file = folder / "tasks/tell.toml"
+    file.write_text(file.read_text().rstrip() + '\ntokens = "tell.tokens"\n')
+
+
 class Site(unittest.TestCase):
     """An installation with one group of four ranks; each test kills in it and leaves it whole."""
 
@@ -72,7 +79,7 @@ class Site(unittest.TestCase):
         lines = [json.loads(line) for line in golden.read_text().splitlines()][1:1 + WHOLE + STREAMED] if golden.exists() else None
         if lines is None:
             print(f"NOT RUN: golden texts: {golden} is not here; a random model against itself instead", flush=True)
-        cls.site = Cluster(configs=test_gears.configs, trained=lines is not None)
+        cls.site = Cluster(configs=configs, trained=lines is not None)
         cls.addClassCleanup(cls.site.__exit__)
         cls.stop_file = cls.site.scratch / "stop-at"
         cls.site.start({"GEARBOX_STATE": str(cls.site.state), "GEARBOX_STOP_AT": f"@{cls.stop_file}"})
@@ -100,7 +107,10 @@ class Site(unittest.TestCase):
     def tearDownClass(cls):
         ranks = cls.rank_pids()
         folder = cls.site.state / "elastic/stories"
-        assert cls.site.stop() == 0, cls.site.log()
+        try:
+            assert cls.site.stop() == 0, cls.site.log()
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the stop takes too long\n{cls.site.log()}") from None
         left = cls.site.leftovers() + [f"rank {pid}" for pid in ranks if state_of(pid)]
         left += [f"file {file.name}" for file in folder.iterdir() if file.name not in ("gear.json", "lock", "random.bin")]
         assert left == [], left
