@@ -3,12 +3,15 @@ so scripts/setup makes them only when asked (--with); what has none is NOT RUN."
 import json
 import re
 import shutil
+import socket
 import subprocess
 import unittest
 from pathlib import Path
 
+import numpy as np
+
 import support
-from cluster import Cluster
+from cluster import Cluster, wait_until
 
 PICTURES = support.SHARED / "data/images"
 PEOPLE = 29                  # on the group photo
@@ -56,8 +59,8 @@ class Example(unittest.TestCase):
             support.needs(support.ROOT / f"build/envs/{environment}/bin/python", f"environment {environment} (scripts/setup --with)")
         cls.cluster = Cluster(configs=example, name=cls.name)
         cls.addClassCleanup(cls.cluster.__exit__)
-        cls.cluster.start()
-        cls.cluster.wait_ready(120)
+        cls.cluster.start({"GEARBOX_STATE": str(cls.cluster.state)})  # what models keep lies there, too
+        cls.cluster.wait_ready(300)
         cls.cluster.add_user()
         cls.keys = cls.cluster.enrol()
 
@@ -159,6 +162,51 @@ class Load(Example):
         raw.write_bytes(b"P5 2000 1500 255\n" + data)
         answer = self.ask(raw, "echo")["data"]
         self.assertEqual(bytes(answer["data"]), data)
+
+
+class Chat(Example):
+    name = "chat"
+    environments = ("llm",)
+
+    def control(self, **command):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(300)
+            sock.connect(str(self.cluster.state / "elastic/smollm2/control.sock"))
+            sock.sendall(json.dumps(command).encode() + b"\n")
+            with sock.makefile("rb") as answers:
+                return json.loads(answers.readline())
+
+    def sender(self, question, tokens):
+        file = self.cluster.scratch / f"{len(question)}.npy"
+        asked = json.dumps({"prompt": question, "max_tokens": tokens}).encode()
+        np.save(file, np.frombuffer(asked, np.uint8))
+        return self.cluster.start_send([file], task="chat", keys=self.keys, more=["--tensor", "prompt", "--timeout-ms", 600000])
+
+    def text(self, sender):
+        out, err = sender.communicate(timeout=300)
+        self.assertEqual(sender.returncode, 0, f"{err}{out}")
+        return bytes(json.loads(out)["outputs"]["text"]["data"]).decode()
+
+    def test_it_answers_and_says_the_same_while_it_shifts(self):
+        """3 kv heads on two ranks: 2 and 1 of them."""
+        for gear in (1, 2):
+            self.assertTrue(self.control(op="shift", gear=gear)["ok"])
+            self.assertEqual(self.text(self.sender("What is the capital of France?", 20)), "The capital of France is Paris.")
+        question = "Tell me a story about the sea."
+        told = self.text(self.sender(question, 80))
+        self.assertGreater(len(told), 200)
+        tokens = self.control(op="status")["tokens"]
+        again = self.sender(question, 80)
+        try:
+            wait_until("its first tokens", lambda: self.control(op="status")["tokens"] > tokens + 3, 60, 0.02)
+            shifts = [self.control(op="shift", gear=gear) for gear in (5, 4)]
+            status = self.control(op="status")
+            self.assertTrue(all(shift["ok"] for shift in shifts), shifts)
+            self.assertGreater(shifts[0]["imported_bytes"] + shifts[0]["pause_bytes"], 0)  # it was speaking
+            self.assertEqual(self.text(again), told)
+        finally:
+            again.kill()
+        self.assertEqual(status["gear"], 4)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,9 @@ class OtherSizes(unittest.TestCase):
     def test_three_ranks(self):
         self.run_group(3, (1, 4, 5))
 
+    def test_four_ranks_two_of_which_share_a_kv_head(self):
+        self.run_group(4, (3, 1, 3, 6))
+
     def test_eight_ranks(self):
         self.run_group(8, (2, 4, 6))
 

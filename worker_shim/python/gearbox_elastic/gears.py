@@ -19,19 +19,23 @@ def _lifted(sizes, least):
     return sizes
 
 
+def _columns(count, shape, tensor):
+    """How many of `count` ranks each column of a stage has: they share its kv heads, and the positions among them. Where there are fewer
+    kv heads than columns are asked for, each column has one, and some have more ranks than others."""
+    return [count // tensor] * tensor if tensor <= shape.kv_heads else even(count, [1] * shape.kv_heads)
+
+
 def _stage(layers, numbers, shares, shape, tensor, first, last):
-    """A stage of len(numbers) ranks, `tensor` of which split the heads; the others of the same heads split the positions."""
-    sequence = len(numbers) // tensor
-    columns = [sum(shares[t * sequence:(t + 1) * sequence]) for t in range(tensor)]
-    heads = ranges(_at_least(shape.kv_heads, columns, 1, "kv heads"))
+    """A stage of len(numbers) ranks, cut into `tensor` columns of heads."""
+    columns = ranges(_columns(len(numbers), shape, tensor))
+    heads = ranges(_at_least(shape.kv_heads, [sum(shares[begin:end]) for begin, end in columns], 1, "kv heads"))
     hidden = ranges(even(shape.hidden, shares))
     vocab = ranges(even(shape.vocab, shares)) if first or last else [(0, 0)] * len(numbers)
     ranks = []
-    for i, number in enumerate(numbers):
-        t, part = divmod(i, sequence)
-        own = shares[t * sequence:(t + 1) * sequence]
-        weights = (1,) * sequence if len(set(own)) == 1 else tuple(_lifted(even(MOST_PARTS, own), 1))
-        ranks.append(RankPart(number, heads[t], hidden[i], vocab[i], part, weights))
+    for (begin, end), own_heads in zip(columns, heads):
+        own = shares[begin:end]
+        weights = (1,) * len(own) if len(set(own)) == 1 else tuple(_lifted(even(MOST_PARTS, own), 1))
+        ranks += [RankPart(numbers[i], own_heads, hidden[i], vocab[i], i - begin, weights) for i in range(begin, end)]
     return Stage(layers, tuple(ranks))
 
 
