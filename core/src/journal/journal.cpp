@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -175,7 +176,7 @@ struct Journal::State {
       }
       std::uint64_t held = counters.bytes;
       lock.unlock();
-      for (Order& order : orders) place(order, held);
+      std::vector<Order> later = place_all(orders, held);
       const Outcome<std::vector<PayloadFile>> freed = write(orders);
       if (freed) {
         for (const PayloadFile payload : freed.value()) payloads.let_go(payload);
@@ -194,6 +195,7 @@ struct Journal::State {
       }
       orders.clear();
       lock.lock();
+      queue.insert(queue.begin(), std::make_move_iterator(later.begin()), std::make_move_iterator(later.end()));
     }
     lock.unlock();
     // What is not noted makes answers wait a little longer, no more.
@@ -201,6 +203,28 @@ struct Journal::State {
   }
 
   std::int64_t running_ms(Instant now) const { return ran_before_ms + elapsed(opened_at, now).count() / 1000; }
+
+  /// Places all of a batch, up to a request that has no room as long as those before it have not let go of theirs: that
+  /// one and the rest are given back, for the next batch.
+  std::vector<Order> place_all(std::vector<Order>& orders, std::uint64_t& held) {
+    bool makes_room = false;
+    auto order = orders.begin();
+    for (; order != orders.end(); ++order) {
+      if (makes_room && !has_room(*order, held)) break;
+      place(*order, held);
+      makes_room = makes_room || std::holds_alternative<Forget>(order->what);
+    }
+    std::vector<Order> later(std::make_move_iterator(order), std::make_move_iterator(orders.end()));
+    orders.erase(order, orders.end());
+    return later;
+  }
+
+  /// A result always has: it is smaller than what it lets go of as a rule, and refusing it would help nobody.
+  bool has_room(const Order& order, std::uint64_t held) const {
+    const auto* accept = std::get_if<Accept>(&order.what);
+    return accept == nullptr ||
+           held + total(accept->request.bytes) + count_of_row(accept->request.head.size()) <= setup.max_bytes;
+  }
 
   /// The payload to where it will lie, large ones durably. `held`: bytes that the journal holds, with this batch's.
   void place(Order& order, std::uint64_t& held) {
@@ -216,8 +240,7 @@ struct Journal::State {
     }
     Placed& placed = order.placed;
     placed.bytes = total(*parts);
-    // A result is smaller than what it lets go of as a rule, and refusing it would help nobody.
-    if (std::holds_alternative<Accept>(order.what) && held + placed.bytes + order.head_bytes > setup.max_bytes) {
+    if (!has_room(order, held)) {
       order.failure = Error{Errc::no_space, "the journal holds " + std::to_string(held >> 20) + " MB of " +
                                                 std::to_string(setup.max_bytes >> 20) + ": results wait for devices"};
       return;

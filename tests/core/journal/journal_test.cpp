@@ -202,6 +202,22 @@ TEST_F(JournalTest, WhatHasNoRoomIsRefusedTruthfully) {
   EXPECT_EQ(journal_->kept()[0].key, key_of(2));
 }
 
+TEST_F(JournalTest, WhatIsForgottenMakesRoomForWhatComesNext) {
+  setup_.max_bytes = 1 << 20;
+  open();
+  ASSERT_TRUE(accept(1, payload(1, 600'000)));
+  std::promise<void> both_asked;
+  journal_->fetch(key_of(1), [&](const Outcome<Found>&) { both_asked.get_future().wait(); });
+  journal_->forget(key_of(1));  // these two are taken together, while the journal's thread waits
+  std::promise<Outcome<void>> told;
+  const Bytes bytes = payload(2, 600'000);
+  journal_->accept({key_of(2), "head", {ByteView(bytes)}},
+                   [&](Outcome<void> outcome) { told.set_value(std::move(outcome)); });
+  both_asked.set_value();
+  const Outcome<void> taken = told.get_future().get();
+  EXPECT_TRUE(taken) << describe(taken.error());
+}
+
 TEST_F(JournalTest, ManyAtOnceShareTheirCommits) {
   open();
   constexpr std::uint32_t kMany = 500;
