@@ -43,12 +43,11 @@ Curve Curve::of(const gears::Demand& mix, const gears::ModelShape& model, const 
                 const gears::Layout& layout, double link_slowdown) {
   Curve curve;
   gears::Demand at = mix;
-  at.requests_per_s = 0;
-  curve.capacity_ = gears::steady_state(at, model, card, layout, link_slowdown).capacity_per_s;
+  curve.capacity_ = gears::capacity_of(mix, model, card, layout, link_slowdown);
   double last = 0;
   for (int i = 0; i < kPoints; ++i) {
     at.requests_per_s = kFullest * curve.capacity_ * i / (kPoints - 1);
-    const gears::SteadyState state = gears::steady_state(at, model, card, layout, link_slowdown);
+    const gears::SteadyState state = gears::steady_state(at, model, card, layout, link_slowdown, curve.capacity_);
     last = std::max(last, state.stable ? state.latency_s : Assignment::kNever);
     curve.latency_[static_cast<std::size_t>(i)] = last;
   }

@@ -79,15 +79,23 @@ double wait_in_services(double busy, double places) {
 
 }  // namespace
 
+double capacity_of(const Demand& mix, const ModelShape& model, const Card& card, const Layout& layout,
+                   double link_slowdown) {
+  const Flow flow{mix, model, card, layout, link_slowdown, cache_tokens_of(model, card, layout)};
+  if (mix.output_tokens <= 0 || flow.most_rows() < 1) return 0;
+  return flow.most() * layout.replicas;
+}
+
 SteadyState steady_state(const Demand& demand, const ModelShape& model, const Card& card, const Layout& layout,
-                         double link_slowdown) {
+                         double link_slowdown, double capacity) {
   SteadyState state;
   const Flow flow{demand, model, card, layout, link_slowdown, cache_tokens_of(model, card, layout)};
-  if (demand.output_tokens <= 0 || flow.most_rows() < 1) return state;
-  const double most = flow.most();
-  state.capacity_per_s = most * layout.replicas;
+  if (capacity < 0) capacity = capacity_of(demand, model, card, layout, link_slowdown);
+  if (capacity <= 0) return state;
+  const double most = capacity / layout.replicas;
+  state.capacity_per_s = capacity;
   const double rate = demand.requests_per_s / layout.replicas;
-  if (most <= 0 || rate >= most) return state;
+  if (rate >= most) return state;
   state.stable = true;
   const double length = flow.step_at(rate);
   const double rows = rate * demand.output_tokens * length;

@@ -56,8 +56,13 @@ struct SteadyState {
   StepPrice step;             // one step at that load
 };
 
-/// Errors: none; a layout whose replica cannot hold one such request is not stable and has no capacity.
+/// Requests of this mix a second that one group could carry; 0 when a replica cannot hold one of them.
+double capacity_of(const Demand& mix, const ModelShape& model, const Card& card, const Layout& layout,
+                   double link_slowdown = 1);
+
+/// Errors: none; a layout whose replica cannot hold one such request is not stable and has no capacity. `capacity`: of
+/// capacity_of() for the same mix, where it is known already: finding it is most of the work.
 SteadyState steady_state(const Demand& demand, const ModelShape& model, const Card& card, const Layout& layout,
-                         double link_slowdown = 1);
+                         double link_slowdown = 1, double capacity = -1);
 
 }  // namespace gearbox::gears
