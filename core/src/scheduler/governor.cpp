@@ -22,7 +22,7 @@ double seconds_of(milliseconds time) {
   return static_cast<double>(time.count()) / 1000;
 }
 
-bool is_within(const Hours& hours, std::uint16_t minute) {
+bool is_within(const config::Hours& hours, std::uint16_t minute) {
   if (hours.from == hours.until) return true;
   if (hours.from < hours.until) return minute >= hours.from && minute < hours.until;
   return minute >= hours.from || minute < hours.until;
@@ -65,7 +65,8 @@ Answer busy(const Case& at) {
 
 Answer in_hours(const Case& at, const Rules& rules, std::uint16_t minute) {
   if (rules.hours.empty() || at.wish.origin == Origin::person) return {};
-  if (std::any_of(rules.hours.begin(), rules.hours.end(), [&](const Hours& hours) { return is_within(hours, minute); }))
+  if (std::any_of(rules.hours.begin(), rules.hours.end(),
+                  [&](const config::Hours& hours) { return is_within(hours, minute); }))
     return {};
   return Objection{"hours", text("it is %02d:%02d, and shifts are for other hours", minute / 60, minute % 60)};
 }
@@ -140,25 +141,18 @@ Decision decision_of(const plugin::GroupView& group, Wish wish) {
 
 }  // namespace
 
-Rules Rules::aggressive() {
+Rules rules_of(const config::GearsConfig& gears) {
   Rules rules;
-  rules.dwell = milliseconds{30'000};
-  rules.urgent_dwell = milliseconds{5'000};
-  rules.reverse_cooldown = milliseconds{15'000};
-  rules.least_gain = 0.02;
-  rules.at_once = 8;
-  rules.per_hour = 100;
-  return rules;
-}
-
-Rules Rules::gentle() {
-  Rules rules;
-  rules.dwell = milliseconds{300'000};
-  rules.urgent_dwell = milliseconds{60'000};
-  rules.reverse_cooldown = milliseconds{120'000};
-  rules.least_gain = 0.10;
-  rules.at_once = 1;
-  rules.per_hour = 6;
+  rules.dwell = gears.dwell;
+  rules.urgent_dwell = gears.urgent_dwell;
+  rules.reverse_cooldown = gears.reverse_cooldown;
+  rules.least_gain = gears.least_gain;
+  rules.at_once = gears.at_once;
+  rules.per_hour = gears.per_hour;
+  rules.dry_run = gears.dry_run;
+  for (const std::string& text : gears.hours) {
+    if (const auto hours = config::read_hours(text)) rules.hours.push_back(*hours);
+  }
   return rules;
 }
 

@@ -10,17 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "config/config.hpp"
+#include "config/hours.hpp"
 #include "gearbox/base/clock.hpp"
 #include "gearbox/plugin/gear.hpp"
 #include "scheduler/decision.hpp"
 
 namespace gearbox::scheduler {
-
-/// Minutes of the day, local time; `until` below `from` goes over midnight. Equal: the whole day.
-struct Hours {
-  std::uint16_t from = 0;
-  std::uint16_t until = 0;
-};
 
 struct Rules {
   milliseconds dwell{90'000};
@@ -29,12 +25,11 @@ struct Rules {
   double least_gain = 0.04;               // share of the latency, where the policy predicts it
   std::uint32_t at_once = 2;              // groups of one pool that shift at the same time
   std::uint32_t per_hour = 20;            // shifts of one group
-  std::vector<Hours> hours;               // none: always
+  std::vector<config::Hours> hours;       // none: always
   bool dry_run = false;                   // decide and tell, but shift nothing
-
-  static Rules aggressive();
-  static Rules gentle();
 };
+
+Rules rules_of(const config::GearsConfig& gears);
 
 /// What is known of a group beside its figures. It lives with the group, so a new leader knows it.
 struct GroupRecord {
