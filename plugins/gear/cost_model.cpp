@@ -119,7 +119,7 @@ void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::
     made.cost_requests_s = group->pause_s * (group->running + group->waiting + load.requests_per_s * group->pause_s);
     if (!overloaded && made.gain_requests_s <= made.cost_requests_s) continue;
     const double whole = overloaded ? 1 : 1 - best / now;
-    made.urgent = overloaded || whole > limits_.large_gain;
+    made.urgent = whole > limits_.large_gain;
     const std::string demand =
         text("%.3g requests/s of %.0f + %.0f tokens", load.requests_per_s, load.prompt_tokens, load.output_tokens);
     made.reason = overloaded ? demand + ": the gears of now do not keep up, the best ones " +

@@ -1,4 +1,5 @@
 #include "gear/cost_model.hpp"
+#include "gear/assignment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -112,6 +113,42 @@ TEST(CostModel, ShortMemoryIsRelievedAndNothingElse) {
   EXPECT_EQ(own->rule, "memory");
   EXPECT_TRUE(own->urgent);
   EXPECT_GE(own->gear, 3) << "a card holds fewer weights there";
+}
+
+TEST(CostModel, AGroupShortOfMemoryIsProposedOnce) {
+  Site site(0.5);
+  site.add("a100-80g", 1).memory_pressure = 0.9;
+  CostModel policy{CostModelLimits()};
+  const auto proposals = site.ask(policy);
+  ASSERT_EQ(proposals.size(), 1U) << "although its price is a reason, too";
+  EXPECT_EQ(proposals[0].rule, "memory");
+}
+
+TEST(CostModel, ALargeGainIsUrgentASmallOneIsNot) {
+  Site site(0.5);
+  site.add("a100-80g", 1);
+  CostModelLimits limits;
+  CostModel policy{limits};
+  const auto large = site.ask(policy);
+  ASSERT_EQ(large.size(), 1U);
+  EXPECT_GT(large[0].gain, limits.large_gain);
+  EXPECT_TRUE(large[0].urgent);
+  limits.large_gain = 0.99;
+  CostModel patient{limits};
+  ASSERT_EQ(site.ask(patient).size(), 1U);
+  EXPECT_FALSE(site.ask(patient)[0].urgent);
+}
+
+TEST(Assignment, AGearThatIsClosedPromisesNothing) {
+  Site site(0.5);
+  plugin::GroupView& group = site.add("a100-80g", 1);
+  for (plugin::GearView& gear : site.gears(0)) gear.allowed = gear.number == 1;
+  group.gears = site.gears(0);
+  const Assignment closed(site.pool(), site.pool().slow, {&group});
+  EXPECT_DOUBLE_EQ(closed.latency_best(), closed.latency_now());
+  site.gears(0)[2].allowed = true;
+  const Assignment open(site.pool(), site.pool().slow, {&group});
+  EXPECT_LT(open.latency_best(), 0.8 * open.latency_now());
 }
 
 TEST(CostModel, AClosedGearIsNeverProposed) {
