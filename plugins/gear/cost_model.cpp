@@ -91,7 +91,8 @@ void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::
       proposals.push_back(relief(pool, *group, *to, limits_.memory));
   }
   const plugin::LoadView load = expected(pool);
-  if (load.output_tokens <= 0) return;  // nothing has come yet: nothing to price
+  // Nothing has come yet, or nobody knows what the model is like: nothing can be priced.
+  if (load.output_tokens <= 0 || pool.model.layers == 0) return;
   const Assignment assignment(pool, load, groups);
   const double now = assignment.latency_now();
   const double best = assignment.latency_best();
