@@ -1,4 +1,4 @@
-// The cards whose figures are measured; docs/gears.md tells their sources.
+// The cards whose figures are measured, and "cpu" for ranks without any; docs/gears.md tells their sources.
 #include <string_view>
 
 #include "gearbox/gears/layout.hpp"
@@ -37,6 +37,8 @@ struct Named {
 constexpr Named kCards[] = {
     {"a100-80g", card(312, 2039, 80, .68, .81, .50, {14, 17, 25}, 180, 200, 1.7, 512)},
     {"v100-32g", card(125, 900, 32, .50, .75, .25, {16, 22, 36}, 90, 40, 2.0, 256)},
+    // One rank with one thread, FP32, ranks joined by shared memory; measured roughly on one machine of two cores.
+    {"cpu", card(0.05, 12, 16, .85, .90, .40, {50, 150, 400}, 2, 4, 2.0, 256)},
     {"rtx3090", card(71, 936, 24, .72, .82, .45, {22, 30, 42}, 6, 6, 2.4, 256)},
 };
 

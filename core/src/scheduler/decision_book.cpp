@@ -3,6 +3,7 @@
 #include <boost/json/array.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "gear_facts/pages.hpp"
@@ -18,6 +19,11 @@ bool is_same(const Noted& one, const Noted& other) {
   const Decision& b = other.decision;
   return !a.shift && !b.shift && a.from == b.from && a.to == b.to && a.origin == b.origin && a.rule == b.rule &&
          a.governor == b.governor && a.dry_run == b.dry_run && a.urgent == b.urgent;
+}
+
+/// A policy's arithmetic may overflow, and JSON has no such number: below zero is "not known".
+double finite(double value) {
+  return std::isfinite(value) ? value : -1;
 }
 
 json::object load_json(const plugin::LoadView& load) {
@@ -53,7 +59,7 @@ json::object to_json(const Noted& noted) {
   json::array priced;
   for (const plugin::PricedGear& gear : decision.priced) {
     priced.push_back(json::object{
-        {"gear", gear.gear}, {"latency_s", gear.latency_s}, {"capacity_per_s", gear.capacity_per_s}});
+        {"gear", gear.gear}, {"latency_s", finite(gear.latency_s)}, {"capacity_per_s", finite(gear.capacity_per_s)}});
   }
   const std::string_view origin = name_of(decision.origin);
   return {{"key", std::to_string(noted.number)},
@@ -70,10 +76,10 @@ json::object to_json(const Noted& noted) {
           {"why", decision.why},
           {"runner_up", decision.runner_up},
           {"priced", std::move(priced)},
-          {"assessment", json::object{{"compute", decision.assessment.compute},
-                                      {"memory", decision.assessment.memory},
-                                      {"communication", decision.assessment.communication},
-                                      {"rest", decision.assessment.rest},
+          {"assessment", json::object{{"compute", finite(decision.assessment.compute)},
+                                      {"memory", finite(decision.assessment.memory)},
+                                      {"communication", finite(decision.assessment.communication)},
+                                      {"rest", finite(decision.assessment.rest)},
                                       {"figures", decision.assessment.figures}}},
           {"term", noted.term},
           {"shift_number", noted.shift_number},

@@ -104,6 +104,7 @@ asio::awaitable<void> Scheduler::keep_lease(Scheduler* self) {
     const Outcome<LeaseAnswer> answer =
         co_await self->setup_.lease->ask(std::move(holder), self->keeper_.ttl(), self->keeper_.term());
     self->keeper_.answered(answer, asked);
+    self->asked_ = true;
     const bool leads = self->keeper_.holds(Clock::now());
     if (leads && (!led || before != self->keeper_.term().value_or(0))) {
       spdlog::info("event=leads role=scheduler term={}", *self->keeper_.term());
@@ -122,6 +123,8 @@ asio::awaitable<void> Scheduler::rounds(Scheduler* self) {
   for (;;) {
     if (self->keeper_.holds(Clock::now())) {
       co_await self->one_round();
+    } else if (!self->asked_) {
+      // Central has not answered yet: at the start that is no news.
     } else if (self->keeper_.problem().empty()) {
       self->told("'" + escaped(self->keeper_.leader()) + "' leads");
     } else {

@@ -69,6 +69,7 @@ class Scheduler final : public gear_facts::Role {
   Setup setup_;
   std::shared_ptr<PolicyInForce> last_policy_;  // of the follower's thread
   LeaseKeeper keeper_;
+  bool asked_ = false;  // for the lease, and there was an answer, or none in time
   boost::asio::steady_timer tick_;
   boost::asio::steady_timer lease_tick_;
   GroupNumbers numbers_;

@@ -48,7 +48,9 @@ class Engine {
     char byte = 0;
     while (::read(client, &byte, 1) == 1 && byte != '\n') line += byte;
     const std::string answer = answer_(json::parse(line).as_object());
-    if (!answer.empty()) EXPECT_EQ(::write(client, answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
+    if (!answer.empty()) {
+      EXPECT_EQ(::write(client, answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
+    }
     ::close(client);
   }
   serving::UnixListener listener_;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+#include <optional>
+
 #include "gear/fixed.hpp"
 #include "scheduler/decision_book.hpp"
 #include "scheduler/round.hpp"
@@ -188,6 +192,15 @@ TEST(DecisionBook, TheSameAgainIsCountedAndAShiftIsNot) {
   book.add(held, 4000);
   book.add(held, 5000);
   EXPECT_EQ(book.all().size(), 5U);
+}
+
+TEST(DecisionBook, WhatIsNoNumberIsToldAsUnknown) {
+  Noted noted;
+  noted.decision.priced = {{1, std::numeric_limits<double>::infinity(), std::nan("")}};
+  noted.decision.assessment.memory = std::nan("");
+  const auto entry = to_json(noted);
+  EXPECT_EQ(entry.at("priced").as_array()[0].at("latency_s").as_double(), -1);
+  EXPECT_EQ(entry.at("assessment").at("memory").as_double(), -1);
 }
 
 TEST(DecisionBook, IsBoundedAndGivesPages) {

@@ -49,7 +49,7 @@ struct Card {
   std::uint32_t prefill_chunk = 256;     // tokens of prompts that are taken into one step
 };
 
-/// The kinds whose figures are measured: "a100-80g", "v100-32g", "rtx3090"; null for any other name.
+/// The kinds whose figures are measured: "a100-80g", "v100-32g", "rtx3090", roughly "cpu"; null for any other name.
 const Card* card_named(const char* name);
 
 }  // namespace gearbox::gears
