@@ -75,8 +75,9 @@ int main(int argc, char** argv) {
     decisions += decided.value().size();
   }
   std::sort(took.begin(), took.end());
-  std::printf("{\"gears_groups\": %zu, \"gears_decision_us_p50\": %.0f, \"gears_decision_us_max\": %.0f, "
-              "\"gears_decisions\": %zu}\n",
-              groups, took[took.size() / 2], took.back(), decisions);
+  std::printf(
+      "{\"gears_groups\": %zu, \"gears_decision_us_p50\": %.0f, \"gears_decision_us_max\": %.0f, "
+      "\"gears_decisions\": %zu}\n",
+      groups, took[took.size() / 2], took.back(), decisions);
   return 0;
 }

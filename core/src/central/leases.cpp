@@ -43,8 +43,8 @@ Outcome<void> Leases::write(const std::string& name, const Held& held, milliseco
   BOOST_OUTCOME_TRY(sqlite::Statement statement,
                     database_.prepare("INSERT INTO leases VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(name) DO UPDATE SET "
                                       "holder = ?2, term = ?3, ttl_ms = ?4, expires = ?5"));
-  BOOST_OUTCOME_TRY(statement.first(name, held.holder, static_cast<std::int64_t>(held.term),
-                                    std::int64_t{ttl.count()}, std::int64_t{wall_ms() + ttl.count()}));
+  BOOST_OUTCOME_TRY(statement.first(name, held.holder, static_cast<std::int64_t>(held.term), std::int64_t{ttl.count()},
+                                    std::int64_t{wall_ms() + ttl.count()}));
   return done();
 }
 
@@ -95,14 +95,12 @@ Outcome<json::object> lease_command(Leases& leases, const json::object& request,
     return json::object{{"granted", false}, {"term", term}, {"holder", ""}, {"left_ms", 0}};
   }
   if (ttl < kShortest.count() || ttl > kLongest.count())
-    return Error{Errc::bad_input, "ttl_ms must be " + std::to_string(kShortest.count()) + " to " +
-                                      std::to_string(kLongest.count())};
+    return Error{Errc::bad_input,
+                 "ttl_ms must be " + std::to_string(kShortest.count()) + " to " + std::to_string(kLongest.count())};
   const std::optional<std::uint64_t> renewed = request.contains("term") ? std::optional(term) : std::nullopt;
   BOOST_OUTCOME_TRY(const LeaseAnswer answer, leases.ask(name, holder, milliseconds(ttl), renewed, now));
-  return json::object{{"granted", answer.granted},
-                      {"term", answer.term},
-                      {"holder", answer.holder},
-                      {"left_ms", answer.left.count()}};
+  return json::object{
+      {"granted", answer.granted}, {"term", answer.term}, {"holder", answer.holder}, {"left_ms", answer.left.count()}};
 }
 
 }  // namespace gearbox::central

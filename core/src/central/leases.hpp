@@ -1,8 +1,8 @@
 // leases.hpp: the right to lead, given to one holder at a time, with a term that rises with each new holder.
 //
-// The table `leases` of central's database has holder and term; how long a lease still lasts is counted on the monotonic
-// clock of this process alone. After a restart nobody knows when the last renewal was: a lease that is found there lasts
-// for one whole time to live more.
+// The table `leases` of central's database has holder and term; how long a lease still lasts is counted on the
+// monotonic clock of this process alone. After a restart nobody knows when the last renewal was: a lease that is found
+// there lasts for one whole time to live more.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -61,8 +61,7 @@ void run_show(CliContext& context) {
   };
   json::object facts;
   json::object head;
-  const auto seen =
-      list_of_gear_role(state.value(), "observer", {{"command", "snapshot"}}, kMostGroups, &head);
+  const auto seen = list_of_gear_role(state.value(), "observer", {{"command", "snapshot"}}, kMostGroups, &head);
   if (!seen) lacks("observer", seen.error());
   const auto records = list_of_gear_role(state.value(), "executor", {{"command", "groups"}}, kMostGroups);
   if (!records) lacks("executor", records.error());
@@ -70,8 +69,9 @@ void run_show(CliContext& context) {
   if (!scheduler) lacks("scheduler", scheduler.error());
   const bool nobody = !seen && !records && !scheduler;
   if (nobody) {
-    return fail(context, Error{Errc::unreachable, "no observer, executor and scheduler run here: `broker up` starts "
-                                                  "them when gears.enabled is set in gearbox.toml"});
+    return fail(context, Error{Errc::unreachable,
+                               "no observer, executor and scheduler run here: `broker up` starts "
+                               "them when gears.enabled is set in gearbox.toml"});
   }
   facts["groups"] = brought_together(seen ? seen.value() : json::array(), records ? records.value() : json::array());
   facts["snapshot"] = seen ? json::value(head) : json::value(nullptr);
@@ -148,7 +148,8 @@ void add_gear_commands(CLI::App& app, CliContext& context) {
     const auto asked = std::make_shared<Asked>();
     asked->count = count;
     listing->add_option("GROUP", asked->group, "of this group only");
-    listing->add_option("--count", asked->count, "how many at most, newest first (default: " + std::to_string(count) + ")")
+    listing
+        ->add_option("--count", asked->count, "how many at most, newest first (default: " + std::to_string(count) + ")")
         ->check(CLI::Range(1, 1000));
     listing->callback([&context, asked, role, command, page] {
       run_listed(context, role, command, asked->group, asked->count, page);

@@ -41,8 +41,8 @@ Outcome<json::object> end_of(const config::StateDir& state, std::uint64_t number
 void run_set(CliContext& context, const std::string& group, unsigned gear, bool hold) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
-  const json::object order{{"command", "shift"},   {"group", group}, {"gear", gear}, {"origin", "person"},
-                           {"decision", "by hand"}, {"hold", hold}};
+  const json::object order{{"command", "shift"}, {"group", group},        {"gear", gear},
+                           {"origin", "person"}, {"decision", "by hand"}, {"hold", hold}};
   const auto ordered = ask_gear_role(state.value(), "executor", order);
   if (!ordered) return fail(context, ordered.error());
   const auto ended = end_of(state.value(), number_in(ordered.value(), "number"));
@@ -94,8 +94,8 @@ void run_allow(CliContext& context, const std::string& group, const std::string&
   if (!gears) return fail(context, gears.error());
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
-  const auto answer = ask_gear_role(state.value(), "executor",
-                                    {{"command", "allow"}, {"group", group}, {"gears", gears.value()}});
+  const auto answer =
+      ask_gear_role(state.value(), "executor", {{"command", "allow"}, {"group", group}, {"gears", gears.value()}});
   if (!answer) return fail(context, answer.error());
   if (context.json) return print_json(answer.value());
   std::printf("%s may be in %s\n", escaped(group).c_str(),
@@ -115,10 +115,9 @@ void add_gear_orders(CLI::App& gear, CliContext& context) {
     command->add_option("GROUP", asked->group, "the group's name, as `broker gear show` has it")->required();
     return command;
   };
-  CLI::App* set = add_group(add_command(gear, context, "set", "have a group change its gear now",
-                                        "broker gear set story 3 --hold", true));
-  set->add_option("GEAR", asked->gear,
-                  "1 data parallel, 2 tensor ×2, 3 tensor ×4, 4 sequence, 5 pipeline, 6 hybrid")
+  CLI::App* set = add_group(
+      add_command(gear, context, "set", "have a group change its gear now", "broker gear set story 3 --hold", true));
+  set->add_option("GEAR", asked->gear, "1 data parallel, 2 tensor ×2, 3 tensor ×4, 4 sequence, 5 pipeline, 6 hybrid")
       ->required()
       ->check(CLI::Range(1, 6));
   set->add_flag("--hold", asked->hold, "and keep it there, whatever the scheduler would like");

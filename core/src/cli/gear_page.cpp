@@ -100,7 +100,8 @@ std::string bound_text(const json::object& decision) {
 
 std::string verdict_of(const json::object& decision) {
   if (const std::uint64_t shift = number_in(decision, "shift_number"); shift != 0)
-    return "pass: ordered as shift " + std::to_string(shift) + " in term " + std::to_string(number_in(decision, "term"));
+    return "pass: ordered as shift " + std::to_string(shift) + " in term " +
+           std::to_string(number_in(decision, "term"));
   if (truth_in(decision, "dry_run")) return "pass, but this is a dry run: nothing was shifted";
   return "held back by " + text_in(decision, "governor") + ": " + text_in(decision, "why");
 }
@@ -171,13 +172,12 @@ std::string groups_page(const json::object& facts, bool bold) {
     const bool seen = group.contains("gear");
     const double bytes = real_in(group, "memory_bytes", -1);
     const std::uint64_t gear = number_in(group, "gear");
-    table.add({text_in(group, "name"), gear == 0 ? "" : std::to_string(gear), text_in(group, "plan"),
-               seen ? std::to_string(number_in(group, "epoch")) : "",
-               seen ? std::to_string(number_in(group, "running")) : "",
-               seen ? std::to_string(number_in(group, "waiting")) : "", share_text(real_in(group, "memory_pressure", -1)),
-               bytes < 0 ? "" : bytes_text(static_cast<std::uint64_t>(bytes)), share_text(real_in(group, "busy_mean", -1)),
-               since < 0 ? "" : duration_text(static_cast<std::uint64_t>(since / 1000)) + " ago",
-               state_of(group, record)});
+    table.add(
+        {text_in(group, "name"), gear == 0 ? "" : std::to_string(gear), text_in(group, "plan"),
+         seen ? std::to_string(number_in(group, "epoch")) : "", seen ? std::to_string(number_in(group, "running")) : "",
+         seen ? std::to_string(number_in(group, "waiting")) : "", share_text(real_in(group, "memory_pressure", -1)),
+         bytes < 0 ? "" : bytes_text(static_cast<std::uint64_t>(bytes)), share_text(real_in(group, "busy_mean", -1)),
+         since < 0 ? "" : duration_text(static_cast<std::uint64_t>(since / 1000)) + " ago", state_of(group, record)});
   }
   std::string page = table.empty() ? "no group runs here\n" : table.text(bold);
   if (const std::string leader = leader_text(facts); !leader.empty()) page += "\n" + leader;
@@ -199,8 +199,8 @@ std::string shifts_page(const json::array& shifts, bool bold) {
     if (truth_in(shift, "recovered")) outcome += " (told by the engine after the executor had lost sight of it)";
     const double whole = real_in(report, "shift_ms", -1);
     const double took = whole < 0 ? real_in(shift, "ended_unix_ms", 0) - static_cast<double>(began) : whole;
-    table.add({std::to_string(number_in(shift, "number")), clock_text(began), text_in(shift, "group"), gears_text(shift),
-               text_in(shift, "origin"), std::to_string(number_in(shift, "term")), ms_text(took),
+    table.add({std::to_string(number_in(shift, "number")), clock_text(began), text_in(shift, "group"),
+               gears_text(shift), text_in(shift, "origin"), std::to_string(number_in(shift, "term")), ms_text(took),
                ms_text(real_in(report, "pause_ms", -1)), outcome});
   }
   return table.empty() ? "no group has shifted yet\n" : table.text(bold);

@@ -54,8 +54,8 @@ void run_up(CliContext& context, bool standby) {
   }
   setup.notify = serving::notify_settings_of_environment();
   if (!setup.central && !setup.node && !setup.gears) {
-    return fail(context,
-                Error{Errc::bad_config, "neither central nor node nor gears is enabled in " + setup.config_folder.string()});
+    return fail(context, Error{Errc::bad_config,
+                               "neither central nor node nor gears is enabled in " + setup.config_folder.string()});
   }
   if (setup.central && setup.node) {
     // This host's own node needs no `broker nodes add`: it is known to the central beside it.

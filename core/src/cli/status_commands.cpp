@@ -171,6 +171,8 @@ void run_status(CliContext& context) {
   for (const char* name : {"observer", "executor", "scheduler"}) {
     gears.emplace_back(name, ask_status(state.value().run() / (std::string(name) + ".sock")));
   }
+  const bool runs = supervisor || central || standby || node ||
+                    std::any_of(gears.begin(), gears.end(), [](const auto& role) { return role.second.has_value(); });
   if (context.json) {
     const auto value = [](const Outcome<json::object>& status) {
       return status ? json::value(status.value()) : json::value(nullptr);
@@ -181,7 +183,7 @@ void run_status(CliContext& context) {
                      {"node", value(node)}};
     for (const auto& [name, status] : gears) all[name] = value(status);
     print_json(all);
-  } else if (supervisor || central || standby || node) {
+  } else if (runs) {
     print_roles(supervisor, central, standby, node, gears);
     if (node) print_node(node.value());
     if (node) print_journal(node.value());
@@ -190,7 +192,7 @@ void run_status(CliContext& context) {
     std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
                  state.value().root.c_str());
   }
-  if (!supervisor && !central && !standby && !node) context.exit_code = kFailed;
+  if (!runs) context.exit_code = kFailed;
 }
 
 void run_shm(CliContext& context) {

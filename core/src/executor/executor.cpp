@@ -124,8 +124,8 @@ asio::awaitable<void> Executor::recover(Executor* self, std::string group, Pendi
     if (status && status.value().shift.empty() && status.value().phase == "running") {
       const bool there = status.value().gear == order.to && status.value().epoch > order.epoch;
       json::object report = co_await self->report_of(group, order);
-      self->finish(group, order, there ? std::string() : "its engine is in the gear before: it fell back", std::move(report),
-                   true);
+      self->finish(group, order, there ? std::string() : "its engine is in the gear before: it fell back",
+                   std::move(report), true);
       co_return;
     }
     if (!status) last = "its engine: " + describe(status.error());

@@ -31,8 +31,8 @@ struct Limits {
 
 /// The role's work, on one strand. Its commands:
 ///   shift {group, gear, term, origin, decision, hold?} → {number}: it is under way; a person's without a term has the
-///     newest one. Errors: not_allowed: an older term, a group that is held or a gear that is closed; not_found; overloaded:
-///     it shifts already
+///     newest one. Errors: not_allowed: an older term, a group that is held or a gear that is closed; not_found;
+///     overloaded: it shifts already
 ///   outcome {number} → the entry of the history, or {"going_on": true, "step": ...}
 ///   groups {after}, history {group?, after}: pages;  hold {group, held};  allow {group, gears}
 class Executor final : public gear_facts::Role {

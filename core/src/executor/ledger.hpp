@@ -55,8 +55,8 @@ struct Entry {
   std::string group;
   std::int64_t ended_unix_ms = 0;
   bool ok = false;
-  bool recovered = false;  // its executor died meanwhile: what became of it was asked of the engine afterwards
-  std::string why;         // of a no
+  bool recovered = false;      // its executor died meanwhile: what became of it was asked of the engine afterwards
+  std::string why;             // of a no
   boost::json::object report;  // the engine's
 };
 

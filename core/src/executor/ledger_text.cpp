@@ -25,9 +25,14 @@ void read_moment(ObjectReader& reader, Moment& moment) {
 }
 
 json::object pending_json(const Pending& pending) {
-  return {{"number", pending.number},     {"from", pending.from},         {"to", pending.to},
-          {"term", pending.term},         {"epoch", pending.epoch},       {"origin", pending.origin},
-          {"decision", pending.decision}, {"began_unix_ms", pending.began_unix_ms}};
+  return {{"number", pending.number},
+          {"from", pending.from},
+          {"to", pending.to},
+          {"term", pending.term},
+          {"epoch", pending.epoch},
+          {"origin", pending.origin},
+          {"decision", pending.decision},
+          {"began_unix_ms", pending.began_unix_ms}};
 }
 
 void read_pending(ObjectReader& reader, Pending& pending) {
@@ -47,12 +52,9 @@ void read_pending(ObjectReader& reader, Pending& pending) {
 json::object to_json(const Kept& kept) {
   json::array hour;
   for (const Moment& moment : kept.of_hour) hour.push_back(moment_json(moment));
-  json::object out{{"came_from", kept.came_from},
-                   {"origin", kept.origin},
-                   {"of_hour", std::move(hour)},
-                   {"pause_ms", kept.pause_ms},
-                   {"held", kept.held},
-                   {"allowed", json::array(kept.allowed.begin(), kept.allowed.end())}};
+  json::object out{{"came_from", kept.came_from}, {"origin", kept.origin},
+                   {"of_hour", std::move(hour)},  {"pause_ms", kept.pause_ms},
+                   {"held", kept.held},           {"allowed", json::array(kept.allowed.begin(), kept.allowed.end())}};
   if (kept.shifted) out["shifted"] = moment_json(*kept.shifted);
   if (kept.pending) out["pending"] = pending_json(*kept.pending);
   return out;

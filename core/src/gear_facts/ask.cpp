@@ -81,8 +81,8 @@ asio::awaitable<Answer> ask_engine(asio::any_io_executor executor, std::filesyst
   std::size_t bytes = 0;
   if (!error) {
     auto buffer = asio::dynamic_buffer(got, kMostLine);
-    bytes = co_await asio::async_read_until(line->stream, buffer, '\n',
-                                            asio::redirect_error(asio::use_awaitable, error));
+    bytes =
+        co_await asio::async_read_until(line->stream, buffer, '\n', asio::redirect_error(asio::use_awaitable, error));
   }
   line->timer.cancel();
   boost::system::error_code closed;

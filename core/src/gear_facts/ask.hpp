@@ -20,8 +20,8 @@ using Answer = Outcome<boost::json::object>;
 boost::asio::awaitable<Answer> ask_role(boost::asio::any_io_executor executor, std::filesystem::path socket,
                                         boost::json::object command, milliseconds within);
 
-/// One line of JSON to a group's driver, one line back. Errors: unreachable, timeout, closed, bad_frame, frame_too_large.
-/// Whatever the engine says, also that it will not, is an answer.
+/// One line of JSON to a group's driver, one line back. Errors: unreachable, timeout, closed, bad_frame,
+/// frame_too_large. Whatever the engine says, also that it will not, is an answer.
 boost::asio::awaitable<Answer> ask_engine(boost::asio::any_io_executor executor, std::filesystem::path socket,
                                           boost::json::object question, milliseconds within);
 

@@ -235,14 +235,10 @@ json::object head_of(const Snapshot& snapshot) {
                                 {"memory_used_bytes", gpu.memory_used_bytes},
                                 {"memory_total_bytes", gpu.memory_total_bytes}});
   }
-  return {{"sequence", snapshot.sequence},
-          {"observer", snapshot.observer},
-          {"age_ms", snapshot.age_ms},
-          {"node_answers", snapshot.node_answers},
-          {"queues", std::move(queues)},
-          {"gpus", std::move(gpus)},
-          {"link_probed", snapshot.link_probed},
-          {"link_failed", snapshot.link_failed},
+  return {{"sequence", snapshot.sequence},       {"observer", snapshot.observer},
+          {"age_ms", snapshot.age_ms},           {"node_answers", snapshot.node_answers},
+          {"queues", std::move(queues)},         {"gpus", std::move(gpus)},
+          {"link_probed", snapshot.link_probed}, {"link_failed", snapshot.link_failed},
           {"link_share", snapshot.link_share}};
 }
 

@@ -29,15 +29,15 @@ struct RankFacts {
 /// A group as the observer saw it last.
 struct GroupFacts {
   std::string name;
-  std::string model;         // that it serves; where the engine does not tell: the name up to its last '-' or '.'
-  bool stale = false;        // its engine did not answer in time: nothing may be decided on these figures
-  std::string problem;       // why
-  std::int64_t age_ms = 0;   // of the figures
-  std::string phase;         // the engine's word: "running", "building" ...
-  std::string shift;         // state of the shift that goes on; empty: none
-  std::uint8_t gear = 0;     // 0: a plan that is none of the six
-  std::string plan;          // in words
-  std::string collective;    // what joins its ranks
+  std::string model;        // that it serves; where the engine does not tell: the name up to its last '-' or '.'
+  bool stale = false;       // its engine did not answer in time: nothing may be decided on these figures
+  std::string problem;      // why
+  std::int64_t age_ms = 0;  // of the figures
+  std::string phase;        // the engine's word: "running", "building" ...
+  std::string shift;        // state of the shift that goes on; empty: none
+  std::uint8_t gear = 0;    // 0: a plan that is none of the six
+  std::string plan;         // in words
+  std::string collective;   // what joins its ranks
   std::uint64_t epoch = 0, term = 0;
   std::uint32_t ranks = 0;
   std::vector<RankFacts> processes;
@@ -46,9 +46,9 @@ struct GroupFacts {
   std::uint64_t cached_tokens = 0;  // positions, where the shape is known; else units of the cache
   std::uint32_t samples = 0;        // behind the next three
   double busy_mean = -1, busy_peak = -1, burstiness = -1;
-  double memory_pressure = -1;      // cache in use of the fullest rank
-  std::int64_t memory_bytes = -1;   // resident, of all ranks together
-  gears::ModelShape shape;          // layers = 0: not told
+  double memory_pressure = -1;     // cache in use of the fullest rank
+  std::int64_t memory_bytes = -1;  // resident, of all ranks together
+  gears::ModelShape shape;         // layers = 0: not told
   bool has_load = false;
   plugin::LoadView fast, slow;
   std::vector<plugin::LoadView> recent;  // 20 s each, oldest first
@@ -79,29 +79,29 @@ struct Snapshot {
   std::vector<GpuFacts> gpus;
   bool link_probed = false;  // no other host, no link to look at
   bool link_failed = false;
-  double link_share = 1;  // bandwidth ÷ usual
+  double link_share = 1;           // bandwidth ÷ usual
   std::vector<GroupFacts> groups;  // by name
 };
 
 /// What the executor knows of a group: it lives with the group, so that a new leader knows it.
 struct GroupRecord {
   std::string name;
-  std::uint8_t came_from = 0;       // gear before the last shift; 0: none is known
-  std::string origin;               // of the last shift: "scheduler", "person", "node"
+  std::uint8_t came_from = 0;        // gear before the last shift; 0: none is known
+  std::string origin;                // of the last shift: "scheduler", "person", "node"
   std::int64_t since_shift_ms = -1;  // below zero: never shifted
   std::uint32_t shifts_of_hour = 0;
   bool shifting = false;
-  bool held = false;                     // a person keeps it in its gear
-  std::vector<std::int64_t> allowed;     // by a person; empty: all
-  double pause_ms = -1;                  // of its last shift
+  bool held = false;                  // a person keeps it in its gear
+  std::vector<std::int64_t> allowed;  // by a person; empty: all
+  double pause_ms = -1;               // of its last shift
 };
 
 struct ShiftOrder {
   std::string group;
   std::uint8_t gear = 0;
   std::uint64_t term = 0;
-  std::string origin;          // "scheduler", "person", "node"
-  std::string decision;        // why, one line; kept with the shift
+  std::string origin;    // "scheduler", "person", "node"
+  std::string decision;  // why, one line; kept with the shift
 };
 
 boost::json::object to_json(const GroupFacts& group);

@@ -35,8 +35,7 @@ class Process {
     serving::ControlHandler handler = [this](std::string_view command, const json::object& request) {
       return control(command, request);
     };
-    BOOST_OUTCOME_TRY(controls_,
-                      serving::ControlServer::start(io_.get_executor(), setup_.socket, std::move(handler)));
+    BOOST_OUTCOME_TRY(controls_, serving::ControlServer::start(io_.get_executor(), setup_.socket, std::move(handler)));
     BOOST_OUTCOME_TRY(follow());
     const auto stop = [this] {
       spdlog::info("event=stopping role={}", setup_.name);

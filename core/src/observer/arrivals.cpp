@@ -10,8 +10,8 @@ namespace {
 constexpr milliseconds kFast{8'000};
 constexpr milliseconds kSlow{40'000};
 constexpr milliseconds kWindow{20'000};
-constexpr milliseconds kKept{320'000};   // fifteen windows, and the one that fills
-constexpr milliseconds kApart{1'000};    // of points that are kept; the newest one always is
+constexpr milliseconds kKept{320'000};  // fifteen windows, and the one that fills
+constexpr milliseconds kApart{1'000};   // of points that are kept; the newest one always is
 constexpr std::size_t kWindows = 15;
 
 double seconds_between(Instant from, Instant to) {

@@ -20,9 +20,8 @@ void LinkBook::add(const std::string& peer, const LinkMeasure& measure) {
 }
 
 void LinkBook::keep_only(const std::vector<std::string>& peers) {
-  std::erase_if(links_, [&](const auto& entry) {
-    return std::find(peers.begin(), peers.end(), entry.first) == peers.end();
-  });
+  std::erase_if(links_,
+                [&](const auto& entry) { return std::find(peers.begin(), peers.end(), entry.first) == peers.end(); });
 }
 
 bool LinkBook::failed() const {

@@ -29,7 +29,8 @@ std::optional<ProcessFigures> read_stat(std::string_view text, long ticks_per_se
   }
   ProcessFigures figures;
   figures.started = fields[22];
-  figures.cpu = std::chrono::nanoseconds((fields[14] + fields[15]) * (1'000'000'000ULL / static_cast<std::uint64_t>(ticks_per_second)));
+  figures.cpu = std::chrono::nanoseconds((fields[14] + fields[15]) *
+                                         (1'000'000'000ULL / static_cast<std::uint64_t>(ticks_per_second)));
   figures.resident_bytes = static_cast<std::int64_t>(fields[24]) * page_bytes;
   return figures;
 }

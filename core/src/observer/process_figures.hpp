@@ -9,9 +9,9 @@
 namespace gearbox::observer {
 
 struct ProcessFigures {
-  std::uint64_t started = 0;             // clock ticks since boot: another number is another process
-  std::chrono::nanoseconds cpu{0};       // in user and kernel, all threads
-  std::int64_t resident_bytes = -1;      // VmRSS
+  std::uint64_t started = 0;         // clock ticks since boot: another number is another process
+  std::chrono::nanoseconds cpu{0};   // in user and kernel, all threads
+  std::int64_t resident_bytes = -1;  // VmRSS
 };
 
 /// Nothing when there is no such process, or it may not be looked at.

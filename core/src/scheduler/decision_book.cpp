@@ -37,20 +37,13 @@ json::object load_json(const plugin::LoadView& load) {
 json::object inputs_of(const View& view, plugin::GroupId group, const gear_facts::Snapshot& snapshot) {
   const gear_facts::GroupFacts& facts = view.facts(group);
   const plugin::PoolView& pool = view.pool(group);
-  return {{"observer", snapshot.observer},
-          {"sequence", snapshot.sequence},
-          {"age_ms", facts.age_ms},
-          {"pool", json::string(pool.name.data(), pool.name.size())},
-          {"waiting_at_node", pool.waiting},
-          {"fast", load_json(pool.fast)},
-          {"slow", load_json(pool.slow)},
-          {"running", facts.running},
-          {"waiting", facts.waiting},
-          {"cached_tokens", facts.cached_tokens},
-          {"busy_mean", facts.busy_mean},
-          {"busy_peak", facts.busy_peak},
-          {"burstiness", facts.burstiness},
-          {"memory_pressure", facts.memory_pressure},
+  return {{"observer", snapshot.observer},   {"sequence", snapshot.sequence},
+          {"age_ms", facts.age_ms},          {"pool", json::string(pool.name.data(), pool.name.size())},
+          {"waiting_at_node", pool.waiting}, {"fast", load_json(pool.fast)},
+          {"slow", load_json(pool.slow)},    {"running", facts.running},
+          {"waiting", facts.waiting},        {"cached_tokens", facts.cached_tokens},
+          {"busy_mean", facts.busy_mean},    {"busy_peak", facts.busy_peak},
+          {"burstiness", facts.burstiness},  {"memory_pressure", facts.memory_pressure},
           {"link_health", facts.link_health}};
 }
 
@@ -90,8 +83,8 @@ json::object to_json(const Noted& noted) {
 }
 
 void DecisionBook::add(Noted noted, std::int64_t unix_ms) {
-  const auto last = std::find_if(book_.rbegin(), book_.rend(),
-                                 [&](const Noted& other) { return other.group == noted.group; });
+  const auto last =
+      std::find_if(book_.rbegin(), book_.rend(), [&](const Noted& other) { return other.group == noted.group; });
   if (last != book_.rend() && is_same(*last, noted)) {
     ++last->times;
     last->last_unix_ms = unix_ms;

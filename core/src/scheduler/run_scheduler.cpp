@@ -38,7 +38,9 @@ int run_scheduler(const config::StateDir& state, const std::filesystem::path& co
   setup.state = state;
   setup.config_folder = config_folder;
   setup.socket = gear_facts::scheduler_socket(state);
-  setup.make = [&state](boost::asio::io_context& io, const config::Snapshot& config) { return make(io, state, config); };
+  setup.make = [&state](boost::asio::io_context& io, const config::Snapshot& config) {
+    return make(io, state, config);
+  };
   return gear_facts::run_role(setup);
 }
 

@@ -56,7 +56,8 @@ void add_to(std::vector<plugin::LoadView>& sum, const std::vector<plugin::LoadVi
 /// Why nothing may be decided on the group; empty: it may.
 std::string objection_to(const GroupFacts& facts) {
   if (facts.stale) return "its figures are stale: " + facts.problem;
-  if (facts.phase != "running") return "it is " + (facts.phase.empty() ? std::string("in no known phase") : facts.phase);
+  if (facts.phase != "running")
+    return "it is " + (facts.phase.empty() ? std::string("in no known phase") : facts.phase);
   if (facts.gear == 0) return "it is in a plan of its own";
   if (!gears::layout_of(facts.gear, facts.ranks)) {
     return "gear " + std::to_string(facts.gear) + " is not made of " + std::to_string(facts.ranks) + " ranks";
@@ -209,8 +210,9 @@ void View::add_loads(const ViewInputs& inputs) {
 }
 
 std::size_t View::index_of(plugin::GroupId id) const {
-  const auto found = std::lower_bound(groups_.begin(), groups_.end(), id,
-                                      [](const plugin::GroupView& view, plugin::GroupId wanted) { return view.id < wanted; });
+  const auto found =
+      std::lower_bound(groups_.begin(), groups_.end(), id,
+                       [](const plugin::GroupView& view, plugin::GroupId wanted) { return view.id < wanted; });
   return static_cast<std::size_t>(found - groups_.begin());
 }
 

@@ -240,7 +240,8 @@ void Roles::remove_sockets() const {
   }
   if (wants("node")) std::filesystem::remove(setup_.state.workers_socket(), gone);
   // Those of groups whose drivers were killed.
-  for (std::filesystem::directory_iterator at(setup_.state.groups(), gone), end; !gone && at != end; at.increment(gone)) {
+  for (std::filesystem::directory_iterator at(setup_.state.groups(), gone), end; !gone && at != end;
+       at.increment(gone)) {
     std::error_code unknown;
     if (!at->is_socket(unknown)) continue;
     const Outcome<int> served = serving::connect_local(at->path());

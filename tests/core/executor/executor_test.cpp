@@ -79,8 +79,8 @@ class ExecutorTest : public ::testing::Test {
     const std::lock_guard held(mutex_);
     const std::string op(question.at("op").as_string());
     if (op == "status") {
-      json::object status{{"ok", true},   {"phase", "running"}, {"gear", gear_},
-                          {"epoch", epoch_}, {"term", 0},       {"shift", going_on_ > 0 ? "preparing" : ""}};
+      json::object status{{"ok", true},      {"phase", "running"}, {"gear", gear_},
+                          {"epoch", epoch_}, {"term", 0},          {"shift", going_on_ > 0 ? "preparing" : ""}};
       if (going_on_ > 0 && --going_on_ == 0) commit(wanted_);
       return json::serialize(status) + "\n";
     }

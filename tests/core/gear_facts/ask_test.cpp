@@ -41,8 +41,7 @@ class OneEngine {
  public:
   template <class Then>
   OneEngine(const std::filesystem::path& path, Then then)
-      : listener_(std::move(serving::UnixListener::open(path)).value()),
-        thread_([this, then] {
+      : listener_(std::move(serving::UnixListener::open(path)).value()), thread_([this, then] {
           int client = -1;
           while (client < 0) client = ::accept(listener_.descriptor(), nullptr, nullptr);
           char byte = 0;

@@ -30,9 +30,9 @@ TEST(EngineStatus, IsReadAsADriverWritesIt) {
 }
 
 TEST(EngineStatus, TellsShapeAndLoadWhereItHasThem) {
-  const auto status = read(
-      kPlain +
-      R"(,"shape": {"layers": 5, "width": 64, "heads": 8, "kv_heads": 4, "head_width": 8, "parameters": 260000},
+  const auto status =
+      read(kPlain +
+           R"(,"shape": {"layers": 5, "width": 64, "heads": 8, "kv_heads": 4, "head_width": 8, "parameters": 260000},
          "load": {"arrived": 7, "finished": 5, "prompt_tokens": 70, "output_tokens": 500, "oldest_wait_ms": 12.5,
                   "first_token_ms": null, "per_token_ms": 3.5}})");
   ASSERT_TRUE(status) << status.error().detail;

@@ -8,7 +8,8 @@ namespace {
 
 TEST(ProcessFigures, ReadsBehindANameWithParentheses) {
   const auto figures = read_stat(
-      "71 (python (rank) 1) S 1 71 71 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 4 0 9000 1000000 512 18446744073709551615 1 "
+      "71 (python (rank) 1) S 1 71 71 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 4 0 9000 1000000 512 18446744073709551615 "
+      "1 "
       "1 0 0\n",
       100, 4096);
   ASSERT_TRUE(figures);

@@ -11,7 +11,8 @@ namespace gearbox::gears {
 
 inline constexpr std::uint8_t kGears = 6;
 
-/// Nothing when the gear cannot be made of so many cards: 2 needs an even number, 3 a multiple of four, 6 four or eight.
+/// Nothing when the gear cannot be made of so many cards: 2 needs an even number, 3 a multiple of four, 6 four or
+/// eight.
 std::optional<Layout> layout_of(std::uint8_t gear, std::uint32_t cards);
 
 /// The same, and the model can be cut so: each card has a head of its own, each stage a layer.
