@@ -212,6 +212,9 @@ class Site(unittest.TestCase):
                     self.check_stream(stream, expected, may_break=victim != "rank")
             finally:
                 self.stop_file.unlink(missing_ok=True)
+                for pid in (driver, *ranks):
+                    if state_of(pid) == "T":  # a cell that has failed leaves nobody standing still
+                        os.kill(pid, signal.SIGCONT)
                 for sender in (whole, *streams):
                     sender.kill()
                     sender.communicate()

@@ -302,6 +302,21 @@ class Refused(unittest.TestCase):
                 driver.close()
 
 
+class Stopping(unittest.TestCase):
+    def test_a_record_that_is_written_while_no_step_is_on_its_way_is_followed_by_the_switch_at_once(self):
+        """No event would come: it would wait for the loop's next look, with the gate closed."""
+        elastic.need_torch()
+        import types
+        from gearbox_elastic.shift import Shift
+        shift, switched = Shift.__new__(Shift), []
+        shift.state, shift.recorded, shift.deadline = "recording", True, None
+        shift.writer = threading.Thread()  # never started: it does not live
+        shift.driver = types.SimpleNamespace(batching=types.SimpleNamespace(steps={}), gate_closed=False)
+        shift._switch = lambda: switched.append(shift.driver.gate_closed)
+        shift.tick(0.0)
+        self.assertEqual(switched, [True])
+
+
 class Sampled(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
