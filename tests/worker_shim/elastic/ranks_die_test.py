@@ -144,6 +144,20 @@ class Ranks(unittest.TestCase):
     def test_a_rank_killed_before_it_releases(self):
         self.killed_at("shift.release", 2, 6)
 
+    def test_a_spare_takes_the_place_of_a_dead_rank_and_is_replaced_itself(self):
+        driver = self.start(ranks=2, gear=2)
+        elastic.wait_for(lambda: driver.group.spares)
+        spare = driver.group.spares[0].pid
+        streams = self.submit_all(driver)
+        os.kill(self.pid(driver, 1), signal.SIGKILL)
+        self.check(streams)
+        self.assertEqual(self.pid(driver, 1), spare)
+        elastic.wait_for(lambda: driver.group.spares)
+        os.kill(driver.group.spares[0].pid, signal.SIGKILL)  # one that is dead before it is needed is no rank
+        elastic.wait_for(lambda: not driver.group.spares[0].lives)
+        os.kill(self.pid(driver, 0), signal.SIGKILL)
+        self.check(self.submit_all(driver))
+
     def test_a_rank_that_hangs_is_replaced(self):
         driver = self.start(gear=3, step_limit_s=0.5)
         streams = self.submit_all(driver)

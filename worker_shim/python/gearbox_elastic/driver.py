@@ -156,6 +156,7 @@ class Driver:
             self._drained()
         if self.phase == "running" and not self.gate_closed and self.suspects is None:
             self.batching.fill()
+            self.group.restock()
 
     def _watching(self):
         return self.shift is not None or self.suspects is not None or self.phase != "running"

@@ -42,6 +42,7 @@ class Group:
         if self.collective == "auto":
             self.collective = "shared" if os.path.exists(shared.library_path()) else "gloo"
         self.ranks = {}
+        self.spares = []
         self.plan = None
         self.epoch = 0                    # of the plan that runs
         self._last_epoch = 0
@@ -72,14 +73,28 @@ class Group:
         return plan
 
     def spawn(self, number):
-        settings = {"rank": number, "engine": self.options.engine, "checkpoint": os.path.abspath(self.options.checkpoint),
+        settings = {"rank": number, "checkpoint": os.path.abspath(self.options.checkpoint),
                     "shape": self.shape.as_dict(), "slots": self.options.max_running, "units": self.units,
                     "budget_bytes": self.options.memory_mb << 20, "step_rows": self.options.prefill_rows + self.options.max_running,
                     "collective": self.collective, "limit_ms": int(self.options.step_limit_s * 2000)}
-        rank = RankProcess(number, settings, self.arena_size, self.options.python)
+        rank = None
+        while self.spares and rank is None:
+            rank = self.spares.pop()
+            if not rank.lives:
+                rank.close()
+                rank = None
+        rank = rank or RankProcess(self.options.engine, self.options.python)
         self.ranks[number] = rank
-        rank.start()
+        try:
+            rank.start(settings, self.arena_size)
+        except WireClosed:
+            self.lost.add(number)
         return rank
+
+    def restock(self):
+        """One spare, if one is missing: it takes the place of a rank that dies at once."""
+        if len(self.spares) < self.options.spares:
+            self.spares.append(RankProcess(self.options.engine, self.options.python))
 
     def introduce(self, number):
         """A new rank and all others come to know each other's arenas."""
@@ -140,11 +155,12 @@ class Group:
         return any(all(self.roles[rank].units(0, blocks) <= self.units for rank in replica.ranks) for replica in self.replicas)
 
     def close(self):
-        for rank in self.ranks.values():
+        processes = [*self.ranks.values(), *self.spares]
+        for rank in processes:
             rank.kill()
-        for rank in self.ranks.values():
+        for rank in processes:
             rank.close()
-        self.ranks = {}
+        self.ranks, self.spares = {}, []
         if self.region is not None:
             self.region.close()
             self.region = None

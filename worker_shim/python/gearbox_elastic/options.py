@@ -16,6 +16,7 @@ class Options:
     gear: int = 1                        # the plan of the first start; later the recorded one
     plan: typing.Optional[dict] = None   # in place of a gear
     shares: typing.Optional[list] = None  # what each rank carries beside the others
+    spares: int = 1                      # processes that wait to take the place of a rank that dies
     cache_mb: float = 64.0               # of each rank
     memory_mb: int = 0                   # of weights and buffers of each rank; 0: not bounded
     max_running: int = 32                # sequences that hold cache
@@ -43,7 +44,7 @@ class Options:
             if not isinstance(value, kinds) or isinstance(value, bool):
                 raise ValueError(f"{place}: {key} = {value!r} is of the wrong type")
         made = cls(**values)
-        for key, low, high in (("ranks", 1, 64), ("context", 0, 1 << 24), ("max_running", 1, 4096), ("max_waiting", 1, 1 << 20), ("prefill_rows", 1, 65536),
+        for key, low, high in (("ranks", 1, 64), ("spares", 0, 8), ("context", 0, 1 << 24), ("max_running", 1, 4096), ("max_waiting", 1, 1 << 20), ("prefill_rows", 1, 65536),
                                ("cache_mb", 0.01, 1 << 20), ("memory_mb", 0, 1 << 20), ("most_deaths", 1, 1000)):
             if not low <= getattr(made, key) <= high:
                 raise ValueError(f"{place}: {key} = {getattr(made, key)} is not from {low} to {high}")

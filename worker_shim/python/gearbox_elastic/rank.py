@@ -1,6 +1,6 @@
 """The process of one rank: takes the driver's messages one after another, and answers.
 
-    python -m gearbox_elastic.rank DESCRIPTOR      (of its end of a socketpair; started by the driver only)
+    python -m gearbox_elastic.rank DESCRIPTOR ENGINE    (its end of a socketpair, "module:class"; started by the driver only)
 
 It ends when the socket does, and the kernel ends it when its driver's process is gone.
 """
@@ -26,8 +26,10 @@ PR_SET_PDEATHSIG = 1
 
 
 class Rank:
-    def __init__(self, wire):
+    def __init__(self, wire, engine):
         self.wire = wire
+        module, _, name = engine.partition(":")
+        self.engine_class = getattr(importlib.import_module(module), name)
         self.engine = None
         self.epoch = -1         # of the plan that runs
         self.next_epoch = -1
@@ -41,10 +43,8 @@ class Rank:
             operation(head, blob, descriptors)
 
     def on_start(self, head, blob, descriptors):
-        settings = head["settings"]
-        module, _, name = settings["engine"].partition(":")
-        self.settings = settings
-        self.engine = getattr(importlib.import_module(module), name)(settings, descriptors[0])
+        self.settings = settings = head["settings"]
+        self.engine = self.engine_class(settings, descriptors[0])
         self.rank, self.shape = settings["rank"], self.engine.shape
         self.wire.send({"op": "started"})
 
@@ -164,7 +164,7 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the driver's to hear
     wire = Wire(socket.socket(fileno=int(sys.argv[1])))
     try:
-        Rank(wire).run()
+        Rank(wire, sys.argv[2]).run()
     except WireClosed:
         code = 0
     except BaseException:

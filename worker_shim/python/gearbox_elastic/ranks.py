@@ -13,23 +13,22 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class RankProcess:
-    """Start it on the thread that lives as long as the group: the kernel ends a rank when the thread that made it is gone."""
+    """Make it on the thread that lives as long as the group: the kernel ends a rank when the thread that made it is gone.
 
-    def __init__(self, number, settings, arena_size, python=""):
-        self.number, self.settings = number, settings
-        self.arena = os.memfd_create(f"gearbox-cache-{number}", os.MFD_CLOEXEC)
-        os.ftruncate(self.arena, arena_size)
+    Until start() it is a spare: it has loaded its libraries, which takes longer than all else, and waits."""
+
+    def __init__(self, engine, python=""):
+        self.number = self.arena = None
         ours, theirs = socket.socketpair()
         # The paths of this process, and nothing else of the user's own Python: as worker_shim does it.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         environment.update(PYTHONPATH=os.pathsep.join(filter(None, [HERE, *sys.path])), PYTHONNOUSERSITE="1",
                            PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
         try:
-            self.process = subprocess.Popen([python or sys.executable, "-m", "gearbox_elastic.rank", str(theirs.fileno())],
+            self.process = subprocess.Popen([python or sys.executable, "-m", "gearbox_elastic.rank", str(theirs.fileno()), engine],
                                             pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
         except BaseException:
             ours.close()
-            os.close(self.arena)
             raise
         finally:
             theirs.close()
@@ -42,8 +41,16 @@ class RankProcess:
     def pid(self):
         return self.process.pid
 
-    def start(self):
-        self.wire.send({"op": "start", "settings": self.settings}, descriptors=[self.arena])
+    @property
+    def lives(self):
+        return self.process.poll() is None
+
+    def start(self, settings, arena_size):
+        """From now on it is rank settings["rank"]. Errors: WireClosed, OSError."""
+        self.number = settings["rank"]
+        self.arena = os.memfd_create(f"gearbox-cache-{self.number}", os.MFD_CLOEXEC)
+        os.ftruncate(self.arena, arena_size)
+        self.wire.send({"op": "start", "settings": settings}, descriptors=[self.arena])
 
     def kill(self):
         if self.process.poll() is None:
@@ -54,4 +61,5 @@ class RankProcess:
         self.kill()
         self.process.wait()
         self.wire.close()
-        os.close(self.arena)
+        if self.arena is not None:
+            os.close(self.arena)
