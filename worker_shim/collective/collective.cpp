@@ -17,13 +17,15 @@ using namespace gearbox::collective;
 
 struct gbx_collective {
   std::byte* base = nullptr;
-  Layout layout;                          // checked copies; the region's own are not read again
-  std::vector<std::uint32_t> rounds;      // of each group: what its word said when our last round ended
-  std::vector<std::uint32_t> written;     // of each channel, by us
+  Layout layout;                       // checked copies; the region's own are not read again
+  std::vector<std::uint32_t> rounds;   // of each group: what its word said when our last round ended
+  std::vector<std::uint32_t> written;  // of each channel, by us
   std::vector<std::uint32_t> read;
 
   GroupState& group(std::uint32_t i) const { return *reinterpret_cast<GroupState*>(base + layout.group_state[i]); }
-  ChannelState& channel(std::uint32_t i) const { return *reinterpret_cast<ChannelState*>(base + layout.channel_state[i]); }
+  ChannelState& channel(std::uint32_t i) const {
+    return *reinterpret_cast<ChannelState*>(base + layout.channel_state[i]);
+  }
   std::byte* group_slot(std::uint32_t i, std::uint32_t member, std::uint32_t round) const {
     return base + layout.group_slots[i] + (2 * member + (round / kRound) % 2) * layout.slot_bytes;
   }
@@ -48,7 +50,9 @@ long futex(Word& word, int operation, std::uint32_t value, const timespec* timeo
   return syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout, nullptr, 0);
 }
 
-void wake_all(Word& word) { futex(word, FUTEX_WAKE, INT_MAX, nullptr); }
+void wake_all(Word& word) {
+  futex(word, FUTEX_WAKE, INT_MAX, nullptr);
+}
 
 /// Waits while `word` says `old`. Acquire: pairs with the release of whoever changed it.
 int wait_while(Word& word, std::uint32_t old, std::uint64_t until_ns) {
@@ -72,10 +76,12 @@ int wait_while(Word& word, std::uint32_t old, std::uint64_t until_ns) {
   }
 }
 
-std::uint64_t deadline(std::uint32_t timeout_ms) { return now_ns() + std::uint64_t{timeout_ms} * 1000000U; }
+std::uint64_t deadline(std::uint32_t timeout_ms) {
+  return now_ns() + std::uint64_t{timeout_ms} * 1000000U;
+}
 
-/// What every member has put into its slot of this round becomes readable to all. What it wrote before is released by its
-/// arrival (acq_rel: the last one has acquired all others' slots) and acquired through `round`.
+/// What every member has put into its slot of this round becomes readable to all. What it wrote before is released by
+/// its arrival (acq_rel: the last one has acquired all others' slots) and acquired through `round`.
 int meet(gbx_collective& self, std::uint32_t group, std::uint64_t until_ns) {
   GroupState& state = self.group(group);
   const std::uint32_t round = self.rounds[group];
@@ -149,10 +155,12 @@ GBX_EXPORT gbx_collective* gbx_open(void* region, std::uint64_t bytes) {
   }
 }
 
-GBX_EXPORT void gbx_close(gbx_collective* self) { delete self; }
+GBX_EXPORT void gbx_close(gbx_collective* self) {
+  delete self;
+}
 
-GBX_EXPORT int gbx_all_reduce(gbx_collective* self, std::uint32_t group, std::uint32_t member, float* data, std::uint64_t count,
-                              std::uint32_t timeout_ms) {
+GBX_EXPORT int gbx_all_reduce(gbx_collective* self, std::uint32_t group, std::uint32_t member, float* data,
+                              std::uint64_t count, std::uint32_t timeout_ms) {
   if (!is_member(self, group, member)) return GBX_WRONG;
   const std::uint64_t until = deadline(timeout_ms);
   const std::uint64_t most = self->layout.slot_bytes / sizeof(float);

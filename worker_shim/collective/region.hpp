@@ -1,7 +1,8 @@
 // region.hpp: the shared memory through which the ranks of one host add tensors and hand them on.
 //
-// One region serves one epoch of one plan. It holds groups (all-reduce, all-gather, barrier: every member takes part in every
-// round) and channels (one writer, one reader). The driver formats it; each rank opens it, and works on its own copies of all sizes.
+// One region serves one epoch of one plan. It holds groups (all-reduce, all-gather, barrier: every member takes part in
+// every round) and channels (one writer, one reader). The driver formats it; each rank opens it, and works on its own
+// copies of all sizes.
 #pragma once
 
 #include <atomic>
@@ -30,8 +31,9 @@ struct Header {
 };
 static_assert(sizeof(Header) % 8 == 0);
 
-/// A word to wait on: rounds count in steps of 2, bit 0 says that the epoch is over. Adding never clears that bit, and one who is
-/// about to sleep finds another value than he expects: an abort cannot slip in between his look and his sleep.
+/// A word to wait on: rounds count in steps of 2, bit 0 says that the epoch is over. Adding never clears that bit, and
+/// one who is about to sleep finds another value than he expects: an abort cannot slip in between his look and his
+/// sleep.
 using Word = std::atomic<std::uint32_t>;
 inline constexpr std::uint32_t kAborted = 1;
 inline constexpr std::uint32_t kRound = 2;
@@ -46,12 +48,12 @@ struct alignas(kLine) ChannelState {
 };
 static_assert(Word::is_always_lock_free && sizeof(Word) == 4);
 
-/// Where things lie. Of every member of a group, and of every channel, there are two slots: what is written in one round stays
-/// readable until all have come to the next, so no round needs a second wait.
+/// Where things lie. Of every member of a group, and of every channel, there are two slots: what is written in one
+/// round stays readable until all have come to the next, so no round needs a second wait.
 struct Layout {
   std::uint64_t slot_bytes = 0;
-  std::vector<std::uint32_t> members;        // of each group
-  std::vector<std::uint64_t> group_state;    // offsets
+  std::vector<std::uint32_t> members;      // of each group
+  std::vector<std::uint64_t> group_state;  // offsets
   std::vector<std::uint64_t> group_slots;
   std::vector<std::uint64_t> channel_state;
   std::vector<std::uint64_t> channel_slots;

@@ -21,7 +21,8 @@ class Region {
   Region(std::vector<std::uint32_t> members, std::uint32_t channels, std::uint64_t slot_bytes = 256)
       : bytes_(gbx_region_bytes(members.data(), static_cast<std::uint32_t>(members.size()), channels, slot_bytes)) {
     base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    formatted_ = gbx_region_format(base_, bytes_, members.data(), static_cast<std::uint32_t>(members.size()), channels, slot_bytes);
+    formatted_ = gbx_region_format(base_, bytes_, members.data(), static_cast<std::uint32_t>(members.size()), channels,
+                                   slot_bytes);
   }
   ~Region() { munmap(base_, bytes_); }
   Region(const Region&) = delete;
@@ -61,7 +62,8 @@ TEST(Collective, AddsInTheOrderOfMembersForAll) {
       for (std::size_t i = 0; i < kCount; ++i) {
         float want = 0;
         for (std::uint32_t member = 0; member < 4; ++member) {
-          const float part = static_cast<float>(member) * 1e7F + static_cast<float>(i) * 0.1F + static_cast<float>(round);
+          const float part =
+              static_cast<float>(member) * 1e7F + static_cast<float>(i) * 0.1F + static_cast<float>(round);
           want = member == 0 ? part : want + part;
         }
         if (data[i] != want) ++failed;
