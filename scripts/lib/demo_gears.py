@@ -235,7 +235,7 @@ def demonstrate(run, choice):
     user, password = run.add_user("anna")
     central = run.central()
     keys = [run.enrol(user, password, f"device-{number + 1}", central) for number in range(len(choice.prompts))]
-    driver = Driver(run.state / "elastic" / choice.model / "control.sock")
+    driver = Driver(run.state / "run/groups" / f"{choice.model}.sock")
     try:
         first = driver.ask(op="shift", gear=1)
         if not first["ok"]:

@@ -18,7 +18,7 @@ import numpy as np
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/integration"), str(ROOT / "worker_shim/python")]
-import test_gears  # noqa: E402
+import test_elastic  # noqa: E402
 from cluster import Cluster, wait_until  # noqa: E402
 from gearbox_elastic.stop_point import NAMES  # noqa: E402
 
@@ -60,7 +60,7 @@ def children(pid):
 
 def configs(folder, trained):
     """The example, with the tokens in its results."""
-    test_gears.configs(folder, trained)
+    test_elastic.configs(folder, trained)
     file = folder / "tasks/tell.toml"
     file.write_text(file.read_text().rstrip() + '\ntokens = "tell.tokens"\n')
 
@@ -72,10 +72,10 @@ class Site(unittest.TestCase):
     def setUpClass(cls):
         if cls is Site:
             raise unittest.SkipTest("the base of the others")
-        if not test_gears.has_torch():
+        if not test_elastic.has_torch():
             print("NOT RUN: /usr/bin/python3 has no PyTorch", flush=True)
             raise unittest.SkipTest("no PyTorch")
-        golden = test_gears.DATA / "golden.jsonl"
+        golden = test_elastic.DATA / "golden.jsonl"
         lines = [json.loads(line) for line in golden.read_text().splitlines()][1:1 + WHOLE + STREAMED] if golden.exists() else None
         if lines is None:
             print(f"NOT RUN: golden texts: {golden} is not here; a random model against itself instead", flush=True)
@@ -130,7 +130,7 @@ class Site(unittest.TestCase):
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(60)
         try:
-            sock.connect(str(cls.site.state / "elastic/stories/control.sock"))
+            sock.connect(str(cls.site.state / "run/groups/stories.sock"))
         except OSError:
             sock.close()
             raise

@@ -171,7 +171,7 @@ class Chat(Example):
     def control(self, **command):
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(300)
-            sock.connect(str(self.cluster.state / "elastic/smollm2/control.sock"))
+            sock.connect(str(self.cluster.state / "run/groups/smollm2.sock"))
             sock.sendall(json.dumps(command).encode() + b"\n")
             with sock.makefile("rb") as answers:
                 return json.loads(answers.readline())

@@ -32,6 +32,9 @@ CREATE UNIQUE INDEX node_names ON nodes(name) WHERE revoked = 0;
     "CREATE TABLE IF NOT EXISTS commands(device TEXT NOT NULL, number INTEGER NOT NULL, words TEXT NOT NULL, created "
     "INTEGER NOT NULL, sent INTEGER NOT NULL, answered INTEGER NOT NULL, ok INTEGER NOT NULL, answer TEXT NOT NULL, "
     "PRIMARY KEY(device, number)) STRICT, WITHOUT ROWID;",
+    // expires: of the wall clock, for people, as of the last term.
+    "CREATE TABLE IF NOT EXISTS leases(name TEXT PRIMARY KEY, holder TEXT NOT NULL, term INTEGER NOT NULL, ttl_ms "
+    "INTEGER NOT NULL, expires INTEGER NOT NULL) STRICT;",
 };
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {

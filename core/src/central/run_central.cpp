@@ -13,6 +13,7 @@
 #include "central/central_lock.hpp"
 #include "central/database_lock.hpp"
 #include "central/database_standby.hpp"
+#include "central/leases.hpp"
 #include "central/standby.hpp"
 #include "config/central_files.hpp"
 #include "config/facts.hpp"
@@ -104,6 +105,10 @@ class Process {
     setup.balancer = instances->balancer;
     setup.chooser = instances->chooser;
     BOOST_OUTCOME_TRY(server_, Central::start(std::move(setup)));
+    AccountsPlace beside = accounts;
+    beside.on_loop = true;
+    BOOST_OUTCOME_TRY(Leases leases, Leases::open(beside, Clock::now()));
+    leases_.emplace(std::move(leases));
     BOOST_OUTCOME_TRY(follow(instances));
     serving::ControlHandler handler = [this](std::string_view command, const boost::json::object& request) {
       return control(command, request);
@@ -144,7 +149,7 @@ class Process {
     return done();
   }
 
-  Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request) const {
+  Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request) {
     if (command == "status") {
       boost::json::object status = server_->status();
       status["plugins"] = plugin_host::plugins_json(plugins_->list());
@@ -155,6 +160,7 @@ class Process {
       follower_->standing().add_to(facts);
       return facts;
     }
+    if (command == "lease") return lease_command(*leases_, request, Clock::now());
     if (command == "placement") {
       const boost::json::value* const number = request.if_contains("placement");
       boost::system::error_code failure;
@@ -163,13 +169,14 @@ class Process {
       return server_->placement(wanted);
     }
     return Error{Errc::not_found, "central knows no command '" + escaped(command, kMaxNameBytes) +
-                                      "': there are ping, status, config and placement"};
+                                      "': there are ping, status, config, lease and placement"};
   }
 
   boost::asio::io_context io_;
   config::Snapshot config_;
   std::unique_ptr<plugin_host::PluginHost> plugins_;
   std::unique_ptr<Central> server_;
+  std::optional<Leases> leases_;
   std::unique_ptr<serving::ControlServer> controls_;
   std::unique_ptr<live::Follower> follower_;
 };

@@ -6,7 +6,7 @@
 
 namespace gearbox::cli {
 
-void add_role_commands(CLI::App& app, CliContext& context);        // up, central, node, supervisor
+void add_role_commands(CLI::App& app, CliContext& context);        // up, the roles, supervisor
 void add_status_commands(CLI::App& app, CliContext& context);      // status, shm
 void add_submit_command(CLI::App& app, CliContext& context);       // submit
 void add_plugin_commands(CLI::App& app, CliContext& context);      // plugins list|check|sign|rollback|release
@@ -16,5 +16,6 @@ void add_accounts_commands(CLI::App& app, CliContext& context);    // users, nod
 void add_results_commands(CLI::App& app, CliContext& context);     // results list|get
 void add_quarantine_commands(CLI::App& app, CliContext& context);  // quarantine list|show|release
 void add_explain_command(CLI::App& app, CliContext& context);      // explain
+void add_gear_commands(CLI::App& app, CliContext& context);        // gear show|set|release|allow|history|explain
 
 }  // namespace gearbox::cli

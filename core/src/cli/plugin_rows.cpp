@@ -56,8 +56,9 @@ RolePlugins read_plugins(std::string_view role, const json::object& status) {
 
 Outcome<std::vector<RolePlugins>> ask_roles(const config::StateDir& state, milliseconds wait) {
   std::vector<RolePlugins> roles;
-  const std::array<std::pair<const char*, std::filesystem::path>, 2> sockets = {
-      std::pair{"node", state.node_socket()}, std::pair{"central", state.central_socket()}};
+  const std::array<std::pair<const char*, std::filesystem::path>, 3> sockets = {
+      std::pair{"node", state.node_socket()}, std::pair{"central", state.central_socket()},
+      std::pair{"scheduler", state.run() / "scheduler.sock"}};
   for (const auto& [role, socket] : sockets) {
     const auto answer = serving::ask_control_now(socket, R"({"command":"status"})", wait);
     if (!answer && answer.error().code == Errc::unreachable) continue;

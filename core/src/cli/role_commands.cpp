@@ -6,7 +6,10 @@
 
 #include "central/accounts.hpp"
 #include "central/run_central.hpp"
+#include "executor/run_executor.hpp"
 #include "node/run_node.hpp"
+#include "observer/run_observer.hpp"
+#include "scheduler/run_scheduler.hpp"
 #include "serving/service_notify.hpp"
 #include "supervisor/supervisor.hpp"
 
@@ -41,6 +44,7 @@ void run_up(CliContext& context, bool standby) {
   setup.central = config.value()->central.enabled;
   setup.node = config.value()->node.enabled;
   setup.node_drain = config.value()->node.drain;
+  setup.gears = config.value()->gears.enabled;
   setup.standby = standby;
   if (standby) {
     const Outcome<void> fits = setup.central
@@ -49,9 +53,9 @@ void run_up(CliContext& context, bool standby) {
     if (!fits) return fail(context, fits.error());
   }
   setup.notify = serving::notify_settings_of_environment();
-  if (!setup.central && !setup.node) {
-    return fail(context,
-                Error{Errc::bad_config, "neither central nor node is enabled in " + setup.config_folder.string()});
+  if (!setup.central && !setup.node && !setup.gears) {
+    return fail(context, Error{Errc::bad_config,
+                               "neither central nor node nor gears is enabled in " + setup.config_folder.string()});
   }
   if (setup.central && setup.node) {
     // This host's own node needs no `broker nodes add`: it is known to the central beside it.
@@ -71,6 +75,7 @@ void run_bare_supervisor(CliContext& context) {
   setup.config_folder = where.value().config_folder;
   setup.central = false;
   setup.node = false;
+  setup.gears = false;
   setup.notify = serving::notify_settings_of_environment();
   context.exit_code = supervisor::run_supervisor(setup);
 }
@@ -113,6 +118,16 @@ void add_role_commands(CLI::App& app, CliContext& context) {
       ->callback([&context] {
         run_role(context, [](const auto& state, const auto& folder) { return node::run_node(state, folder); });
       });
+  const auto add_gear_role = [&](const char* name, const char* summary, auto role) {
+    add_command(app, context, name, summary, std::string("broker ") + name + " --config /etc/gearbox", false)
+        ->callback([&context, role] { run_role(context, role); });
+  };
+  add_gear_role("observer", "be the observer only: what groups do, as numbered snapshots (for service managers)",
+                observer::run_observer);
+  add_gear_role("scheduler", "be the scheduler only: which group should change its gear (for service managers)",
+                scheduler::run_scheduler);
+  add_gear_role("executor", "be the executor only: has groups change their gear (for service managers)",
+                executor::run_executor);
   add_command(app, context, "supervisor", "start workers for a node that a service manager runs",
               "broker supervisor --config /etc/gearbox", false)
       ->group("")

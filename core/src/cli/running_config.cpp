@@ -131,6 +131,11 @@ std::vector<RoleConfig> ask_roles(const config::StateDir& state) {
   std::vector<RoleConfig> roles;
   roles.push_back({"central", ask_running_config(state.central_socket(), kWait)});
   roles.push_back({"node", ask_running_config(state.node_socket(), kWait)});
+  // Those that look after groups run only where they are wanted.
+  for (const char* role : {"observer", "executor", "scheduler"}) {
+    Outcome<RunningConfig> running = ask_running_config(state.run() / (std::string(role) + ".sock"), kWait);
+    if (running || running.error().code != Errc::unreachable) roles.push_back({role, std::move(running)});
+  }
   return roles;
 }
 

@@ -1,8 +1,13 @@
 // status and shm: what the running roles say of themselves, asked over their control sockets.
 #include "cli/commands.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/gpu_page.hpp"
 #include "cli/json_facts.hpp"
@@ -41,8 +46,19 @@ std::string state_of(const Outcome<json::object>& status) {
   return truth_in(status.value(), "ready") ? "ready" : "not ready";
 }
 
+/// Of the processes that look after groups, in the order in which they are shown.
+using GearRoles = std::vector<std::pair<const char*, Outcome<json::object>>>;
+
+bool is_child(const Outcome<json::object>& supervisor, std::string_view role) {
+  if (!supervisor) return false;
+  const json::array& children = list_in(supervisor.value(), "children");
+  return std::any_of(children.begin(), children.end(), [&](const json::value& child) {
+    return child.is_object() && text_in(child.get_object(), "role") == role;
+  });
+}
+
 void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::object>& central,
-                 const Outcome<json::object>& standby, const Outcome<json::object>& node) {
+                 const Outcome<json::object>& standby, const Outcome<json::object>& node, const GearRoles& gears) {
   Table roles({"role", "state", ">pid", ">restarts", ">up", "address", "reason"});
   const auto add = [&](const char* name, const Outcome<json::object>& status) {
     std::string pid = status ? std::to_string(number_in(status.value(), "pid")) : std::string();
@@ -75,6 +91,10 @@ void print_roles(const Outcome<json::object>& supervisor, const Outcome<json::ob
   add("central", central);
   if (standby) add("standby", standby);
   add("node", node);
+  for (const auto& [name, status] : gears) {
+    // Where they are not wanted nothing is said of them.
+    if (status || is_child(supervisor, name)) add(name, status);
+  }
   print(roles.text(colour_wanted()));
 }
 
@@ -157,17 +177,24 @@ void run_status(CliContext& context) {
   const Outcome<json::object> central = ask_status(state.value().central_socket());
   const Outcome<json::object> standby = ask_status(config::standby_socket(state.value()));
   const Outcome<json::object> node = ask_status(state.value().node_socket());
+  GearRoles gears;
+  for (const char* name : {"observer", "executor", "scheduler"}) {
+    gears.emplace_back(name, ask_status(state.value().run() / (std::string(name) + ".sock")));
+  }
+  const bool runs = supervisor || central || standby || node ||
+                    std::any_of(gears.begin(), gears.end(), [](const auto& role) { return role.second.has_value(); });
   if (context.json) {
     const auto value = [](const Outcome<json::object>& status) {
       return status ? json::value(status.value()) : json::value(nullptr);
     };
-    const json::object all{{"supervisor", value(supervisor)},
-                           {"central", value(central)},
-                           {"standby", value(standby)},
-                           {"node", value(node)}};
+    json::object all{{"supervisor", value(supervisor)},
+                     {"central", value(central)},
+                     {"standby", value(standby)},
+                     {"node", value(node)}};
+    for (const auto& [name, status] : gears) all[name] = value(status);
     print_json(all);
-  } else if (supervisor || central || standby || node) {
-    print_roles(supervisor, central, standby, node);
+  } else if (runs) {
+    print_roles(supervisor, central, standby, node, gears);
     if (node) print_node(node.value());
     if (node) print_journal(node.value());
     if (node) print_sinks(node.value());
@@ -175,7 +202,7 @@ void run_status(CliContext& context) {
     std::fprintf(stderr, "broker: nothing runs on the state folder %s; start it with `broker up`\n",
                  state.value().root.c_str());
   }
-  if (!supervisor && !central && !standby && !node) context.exit_code = kFailed;
+  if (!runs) context.exit_code = kFailed;
 }
 
 void run_shm(CliContext& context) {

@@ -12,7 +12,7 @@ namespace gearbox::config {
 namespace {
 
 // Whatever is not here changes live.
-constexpr std::array<std::string_view, 17> kNeedsRestart = {
+constexpr std::array<std::string_view, 18> kNeedsRestart = {
     "central.enabled",                  // the supervisor starts roles, and does so at its own start
     "central.listen",                   // devices and nodes hold this address; a listener is bound once
     "central.database",                 // other accounts: every device and node would have to be looked at anew
@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, 17> kNeedsRestart = {
     "node.limits.output_arena_mb",  // mapped by each worker when it attaches
     "node.journal.level",           // what was acknowledged already is, or is not, on disk
     "node.journal.max_mb",          // what is there already was taken for the old size
+    "gears.enabled",                // its processes are started, or not, by `broker up`
     "node.store.enabled",           // requests under way have, or have not, a record
     "plugins.folder",               // trust in it is settled at start
     "plugins.trusted_keys",         // what serves already was trusted by other keys, or by none

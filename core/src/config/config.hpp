@@ -134,6 +134,30 @@ struct TaskConfig {  // tasks/NAME.toml
   milliseconds deadline{0};                    // deadline_ms: 0 = the node's default
 };
 
+struct PoolConfig {  // [[gears.pool]]
+  std::string name;
+  std::vector<std::string> models;   // whose groups belong to it; empty: all that no other pool names
+  std::vector<std::uint32_t> gears;  // allowed ones, 1 to 6; empty: all
+};
+
+struct GearsConfig {                  // [gears]
+  bool enabled = false;               // does `broker up` start observer, scheduler and executor here?
+  std::string policy = "cost_model";  // a gear plugin
+  std::string mode = "normal";  // gentle, normal, aggressive: what the governor's times and limits are unless given
+  bool dry_run = false;         // decide and tell, shift nothing
+  milliseconds interval{1000};  // interval_ms: from one snapshot, and one round of decisions, to the next
+  // Each of these is the mode's unless the file gives it; here stand those of "normal".
+  milliseconds dwell{90'000};             // dwell_ms: a group stays in a gear for so long
+  milliseconds urgent_dwell{15'000};      // urgent_dwell_ms: when memory is short, or much is to be gained
+  milliseconds reverse_cooldown{30'000};  // reverse_cooldown_ms: and not back to the gear before
+  double least_gain = 0.04;               // share of the latency
+  std::uint32_t at_once = 2;              // groups of a pool that shift at the same time
+  std::uint32_t per_hour = 20;            // shifts of one group
+  std::vector<std::string> hours;         // "22:00-06:00", local time: shifts happen only then; empty: always
+  std::string card = "cpu";  // whose figures the price model takes: "cpu", "a100-80g", "v100-32g", "rtx3090"
+  std::vector<PoolConfig> pools;
+};
+
 struct PluginsConfig {                  // [plugins]
   std::filesystem::path folder;         // default: plugins/ in the config folder
   std::vector<PublicKey> trusted_keys;  // trusted_keys: set, each dropped library needs a signature by one of them
@@ -154,6 +178,7 @@ struct Config {
   std::map<std::string, TaskConfig> tasks;
   std::vector<model::Record> models;  // sorted by name, then version
   PluginsConfig plugins;
+  GearsConfig gears;
 };
 
 using Snapshot = std::shared_ptr<const Config>;

@@ -289,6 +289,7 @@ void read_main(const toml::Document& document, Config& config) {
   if (const auto envs = root.table("env")) read_envs(*envs, config.envs);
   read_workers(root, config);
   if (const auto plugins = root.table("plugins")) read_plugins(*plugins, config);
+  if (const auto gears = root.table("gears")) read_gears(*gears, config.gears);
   document.report_unknown_keys();
 }
 

@@ -17,6 +17,9 @@ void read_sinks(const toml::Table& node, std::vector<SinkConfig>& sinks);
 /// The tasks that they name are there. `document`: gearbox.toml.
 void check_sinks(const toml::Document& document, const Config& config);
 
+/// [gears]
+void read_gears(const toml::Table& table, GearsConfig& gears);
+
 /// tasks/`stem`.toml, held against `config.models`.
 void read_task(const toml::Document& document, std::string_view stem, Config& config);
 

@@ -75,7 +75,8 @@ Outcome<StateDir> open_state_dir(const fs::path& given) {
   if (error) return Error{Errc::io_error, dir.root.parent_path().string() + ": " + error.message()};
   BOOST_OUTCOME_TRY(make_private(dir.root));
   BOOST_OUTCOME_TRY(check_owner(dir.root));
-  for (const fs::path& folder : {dir.keys(), dir.run(), dir.logs(), dir.store(), dir.plugin_copies(), dir.envs()}) {
+  for (const fs::path& folder :
+       {dir.keys(), dir.run(), dir.groups(), dir.logs(), dir.store(), dir.plugin_copies(), dir.envs()}) {
     BOOST_OUTCOME_TRY(make_private(folder));
     BOOST_OUTCOME_TRY(check_owner(folder));
   }

@@ -20,6 +20,7 @@ struct StateDir {
   std::filesystem::path central_socket() const { return run() / "central.sock"; }  // control frames
   std::filesystem::path node_socket() const { return run() / "node.sock"; }        // control and local requests
   std::filesystem::path workers_socket() const { return run() / "workers.sock"; }  // SOCK_SEQPACKET, from worker_shim
+  std::filesystem::path groups() const { return run() / "groups"; }  // NAME.sock: drivers of elastic groups, JSON lines
   std::filesystem::path supervisor_socket() const { return run() / "supervisor.sock"; }
   std::filesystem::path process_record(std::string_view role) const;  // run/ROLE.json
   std::filesystem::path calling_record(std::string_view role) const;  // run/ROLE.calling: which plugin it is calling

@@ -208,6 +208,38 @@ void list_workers(const List& list, const std::vector<WorkerConfig>& workers) {
   }
 }
 
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
+  return all;
+}
+
+void list_gears(const List& list, const GearsConfig& gears) {
+  const auto& [enabled, policy, mode, dry_run, interval, dwell, urgent_dwell, reverse_cooldown, least_gain, at_once,
+               per_hour, hours, card, pools] = gears;
+  list.truth("enabled", enabled);
+  list.text("policy", policy);
+  list.text("mode", mode);
+  list.truth("dry_run", dry_run);
+  list.ms("interval_ms", interval);
+  list.ms("dwell_ms", dwell);
+  list.ms("urgent_dwell_ms", urgent_dwell);
+  list.ms("reverse_cooldown_ms", reverse_cooldown);
+  list.option("least_gain", OptionValue(least_gain));
+  list.number("at_once", at_once);
+  list.number("per_hour", per_hour);
+  list.text("hours", joined(hours));
+  list.text("card", card);
+  for (const PoolConfig& pool : pools) {
+    const auto& [name, models, allowed] = pool;
+    const List entry = list.table("pool").entry(name);
+    entry.text("models", joined(models));
+    std::vector<std::string> numbers;
+    for (const std::uint32_t gear : allowed) numbers.push_back(std::to_string(gear));
+    entry.text("gears", joined(numbers));
+  }
+}
+
 void list_plugins(const List& list, const PluginsConfig& plugins, const std::filesystem::path& folder) {
   const auto& [drop_folder, trusted_keys, fault_limit, call_budget, hang, plugin_tables] = plugins;
   list.text("folder", relative_to(folder, drop_folder));
@@ -296,7 +328,7 @@ void list_model(const List& list, const model::Record& record, const std::filesy
 }  // namespace
 
 std::vector<Value> values_of(const Config& config) {
-  const auto& [folder, digest, central, node, workers, envs, tasks, models, plugins] = config;
+  const auto& [folder, digest, central, node, workers, envs, tasks, models, plugins, gears] = config;
   std::vector<Value> all;
   const List root(all, {}, "");
   list_central(root.table("central"), central);
@@ -304,6 +336,7 @@ std::vector<Value> values_of(const Config& config) {
   for (const auto& [name, env] : envs) list_env(root.table("env").table(name), env);
   list_workers(root.table("worker"), workers);
   list_plugins(root.table("plugins"), plugins, folder);
+  list_gears(root.table("gears"), gears);
   for (const auto& [name, task] : tasks) list_task(root.table("task").table(name), task);
   for (const model::Record& record : models) {
     list_model(root.table("model").table(record.name + "@" + record.version), record, folder);

@@ -84,6 +84,7 @@ struct Journal::State {
 
   // Of the thread.
   std::vector<Order> again;  // to be forgotten, still: the disk was full
+  Instant again_at{};        // not before
   std::int64_t ran_before_ms = 0;
   Instant opened_at{}, noted_at{};
 
@@ -138,27 +139,33 @@ struct Journal::State {
   }
 
   void work() {
+    bool last_try = false;
     std::unique_lock lock(mutex);
     for (;;) {
       const auto work_is_there = [&] { return stopping || !queue.empty(); };
       if (again.empty()) {
         wake.wait(lock, work_is_there);
       } else {
-        wake.wait_for(lock, kAgainAfter, work_is_there);
+        wake.wait_until(lock, again_at, work_is_there);
       }
-      if (queue.empty() && stopping) break;
+      if (queue.empty() && stopping) {
+        if (again.empty() || last_try) break;
+        last_try = true;
+        again_at = {};
+      }
+      std::vector<Order> orders;
+      // A batch of their own: while the disk is full they fail, and nothing else is to wait for them or fail with them.
+      if (!again.empty() && Clock::now() >= again_at) orders = std::exchange(again, {});
       const std::size_t most = setup.level == Level::always ? 1 : kTogether;
-      std::vector<Order> orders = std::exchange(again, {});  // before the rest: they make room
-      while (!queue.empty() && orders.size() < most) {
-        orders.push_back(std::move(queue.front()));
-        queue.pop_front();
-      }
+      if (orders.empty()) take(orders, most);
+      if (orders.empty()) continue;
       std::uint64_t held = counters.bytes;
       lock.unlock();
       std::vector<Order> later = place_all(orders, held);
       const Outcome<std::vector<PayloadFile>> freed = write(orders);
       if (freed) {
         for (const PayloadFile payload : freed.value()) payloads.let_go(payload);
+        again_at = {};  // the disk takes something again
       }
       for (const Order& order : orders) {
         if ((!freed || !order.changed) && order.placed.payload != 0) payloads.let_go(order.placed.payload);
@@ -169,7 +176,9 @@ struct Journal::State {
       for (Order& order : orders) tell(order, freed);
       if (!freed) {
         for (Order& order : orders) {
-          if (std::holds_alternative<Forget>(order.what)) again.push_back(std::move(order));
+          if (!std::holds_alternative<Forget>(order.what)) continue;
+          again.push_back(std::move(order));
+          again_at = after(Clock::now(), kAgainAfter);
         }
       }
       orders.clear();
@@ -179,6 +188,13 @@ struct Journal::State {
     lock.unlock();
     // What is not noted makes answers wait a little longer, no more.
     [[maybe_unused]] const Outcome<void> noted = rows.note_running(running_ms(Clock::now()));
+  }
+
+  void take(std::vector<Order>& orders, std::size_t most) {
+    while (!queue.empty() && orders.size() < most) {
+      orders.push_back(std::move(queue.front()));
+      queue.pop_front();
+    }
   }
 
   std::int64_t running_ms(Instant now) const { return ran_before_ms + elapsed(opened_at, now).count() / 1000; }

@@ -117,13 +117,16 @@ void Follower::State::log_changes(const config::Config& before, const config::Co
 Outcome<void> Follower::State::take_over(const config::Snapshot& wanted, Instant& look_again) {
   const std::string fault = config::restart_fault(config::compare(*config, *wanted));
   if (!fault.empty()) return Error{Errc::bad_config, fault};
-  BOOST_OUTCOME_TRY(const auto look, setup.plugins->look(wanted->plugins, setup.needs(*wanted), wanted != config));
+  plugin_host::PluginHost::Look look;
+  if (setup.plugins != nullptr) {
+    BOOST_OUTCOME_TRY(look, setup.plugins->look(wanted->plugins, setup.needs(*wanted), wanted != config));
+  }
   look_again = std::min(look_again, look.look_again);
-  if (wanted == config && look.table == setup.plugins->table()) return done();
+  if (wanted == config && (setup.plugins == nullptr || look.table == setup.plugins->table())) return done();
   Update update{wanted, look.table};
   BOOST_OUTCOME_TRY(auto put_in_force, setup.prepare(update));
   if (!commit(std::move(put_in_force))) return done();  // stopping
-  setup.plugins->use(look.table);
+  if (setup.plugins != nullptr) setup.plugins->use(look.table);
   if (wanted == config) return done();
   log_changes(*config, *wanted);
   config = wanted;
@@ -186,17 +189,19 @@ Outcome<std::unique_ptr<Follower>> Follower::start(Setup setup) {
   state->standing.since_unix_ms = wall_ms();
   const auto folders = [at] {
     std::vector<std::filesystem::path> all = at->folder.folders();
+    if (at->setup.plugins == nullptr) return all;
     for (auto& path : at->setup.plugins->folders()) all.push_back(std::move(path));
     return all;
   };
   BOOST_OUTCOME_TRY(state->watcher, watch::Watcher::create(folders, state->setup.watching));
-  state->setup.plugins->on_trouble([at] { at->watcher->hurry(); });
+  if (state->setup.plugins != nullptr) state->setup.plugins->on_trouble([at] { at->watcher->hurry(); });
   state->thread = std::thread([at] { at->run(); });
   return std::unique_ptr<Follower>(new Follower(std::move(state)));
 }
 
 Follower::~Follower() {
-  state_->setup.plugins->on_trouble(nullptr);
+  plugin_host::PluginHost* const plugins = state_->setup.plugins;
+  if (plugins != nullptr) plugins->on_trouble(nullptr);
   std::shared_ptr<Handover> handing;
   {
     const std::lock_guard held(state_->mutex);
@@ -204,7 +209,7 @@ Follower::~Follower() {
     handing = std::move(state_->handing);
   }
   state_->watcher->stop();
-  state_->setup.plugins->interrupt();
+  if (plugins != nullptr) plugins->interrupt();
   if (handing) {
     // Destroyed on the strand, which therefore runs nothing else now: either it has run, or it never will.
     const std::lock_guard held(handing->mutex);

@@ -35,7 +35,8 @@ class Follower {
     std::vector<std::string_view> sections;  // whose settings concern this role: the others' it does not log
     boost::asio::any_io_executor strand;
     config::Snapshot config;                     // in force now
-    plugin_host::PluginHost* plugins = nullptr;  // outlives this; only this thread looks at it from here on
+    plugin_host::PluginHost* plugins = nullptr;  // outlives this; only this thread looks at it from here on; may be
+                                                 // null: a role without plugins, whose updates have no table
     std::function<plugin_host::Needs(const config::Config&)> needs;
     /// On the follower's thread: makes what the role needs of `update`. What it returns is run on the strand and cannot
     /// fail. Errors refuse the update: all of it.

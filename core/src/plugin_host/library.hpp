@@ -8,6 +8,7 @@
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/codec.hpp"
 #include "gearbox/plugin/descriptor.hpp"
+#include "gearbox/plugin/gear.hpp"
 #include "gearbox/plugin/sink.hpp"
 #include "gearbox/plugin/transport.hpp"
 #include "plugin_host/call_record.hpp"

@@ -24,6 +24,7 @@
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/codec.hpp"
+#include "gearbox/plugin/gear.hpp"
 #include "gearbox/plugin/sink.hpp"
 #include "gearbox/plugin/transport.hpp"
 
@@ -86,6 +87,7 @@ class Table {
   /// make that failed or threw). Its calls never throw: a throw and an answer outside the contract come back as
   /// plugin_fault (corrupt_data from a codec's decode) and are counted.
   Outcome<Instance<plugin::Balancer>> balancer(std::string_view name) const;
+  Outcome<Instance<plugin::GearPolicy>> gear_policy(std::string_view name) const;
   Outcome<Instance<plugin::Codec>> codec(std::string_view name) const;
   Outcome<Instance<plugin::Transport>> transport_for(std::string_view url) const;  // by scheme
   /// With `own` options, which go before the plugin's own table, key by key. Errors: bad_config too: they do not fit.

@@ -73,6 +73,32 @@ Outcome<void> try_out(plugin::Sink& sink) {
   return done();
 }
 
+Outcome<void> try_out(plugin::GearPolicy& policy) {
+  const std::array<plugin::GearView, 2> gears = {plugin::GearView{1, {2, 1, 1, 1}, true, true},
+                                                 plugin::GearView{2, {1, 2, 1, 1}, true, true}};
+  plugin::PoolView pool;
+  pool.name = "probe";
+  pool.model = {.layers = 2, .width = 64, .heads = 8, .kv_heads = 4, .head_width = 8, .parameters = 260'000};
+  pool.fast = pool.slow = {.requests_per_s = 1, .prompt_tokens = 10, .output_tokens = 10};
+  std::array<plugin::GroupView, 2> groups;
+  for (std::uint32_t i = 0; i < groups.size(); ++i) {
+    groups[i].id = plugin::GroupId{7 * i};
+    groups[i].node = i;
+    groups[i].card = *gears::card_named("rtx3090");
+    groups[i].gear = static_cast<std::uint8_t>(i + 1);
+    groups[i].gears = gears;
+    groups[i].since_shift = milliseconds{3'600'000};
+    groups[i].memory_pressure = 0.5;
+    groups[i].waiting = 200 * i;
+  }
+  for (std::size_t count = 0; count <= groups.size(); ++count) {
+    const plugin::ClusterView cluster{std::span(&pool, 1), std::span(groups).first(count)};
+    const auto proposed = policy.propose(cluster, Clock::now());
+    if (!proposed) return refused("propose() failed: " + proposed.error().detail);
+  }
+  return done();
+}
+
 template <plugin::Kind kind>
 Outcome<void> probe_kind(const std::shared_ptr<Library>& library, const plugin::Options& options) {
   BOOST_OUTCOME_TRY(auto made, library->make<kind>(options));
@@ -95,6 +121,8 @@ Outcome<void> probe(const std::shared_ptr<Library>& library) {
       return probe_kind<plugin::Kind::codec>(library, options);
     case plugin::Kind::sink:
       return probe_kind<plugin::Kind::sink>(library, options);
+    case plugin::Kind::gear:
+      return probe_kind<plugin::Kind::gear>(library, options);
     default:
       return refused("is of a kind that is unknown here");
   }

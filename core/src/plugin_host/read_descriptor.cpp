@@ -73,6 +73,8 @@ std::uint32_t api_of(plugin::Kind kind) {
       return plugin::kCodecApi;
     case plugin::Kind::sink:
       return plugin::kSinkApi;
+    case plugin::Kind::gear:
+      return plugin::kGearApi;
     default:
       return 0;
   }
@@ -80,7 +82,7 @@ std::uint32_t api_of(plugin::Kind kind) {
 
 std::uint32_t api_of(std::string_view kind) {
   for (const plugin::Kind known :
-       {plugin::Kind::transport, plugin::Kind::balancer, plugin::Kind::codec, plugin::Kind::sink}) {
+       {plugin::Kind::transport, plugin::Kind::balancer, plugin::Kind::codec, plugin::Kind::sink, plugin::Kind::gear}) {
     if (name_of(known) == kind) return api_of(known);
   }
   return 0;
@@ -96,6 +98,8 @@ std::string_view name_of(plugin::Kind kind) {
       return "codec";
     case plugin::Kind::sink:
       return "sink";
+    case plugin::Kind::gear:
+      return "gear";
     default:
       return {};
   }

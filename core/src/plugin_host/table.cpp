@@ -51,6 +51,11 @@ Outcome<Instance<plugin::Balancer>> Table::balancer(std::string_view name) const
   return instance<plugin::Kind::balancer>(*entry);
 }
 
+Outcome<Instance<plugin::GearPolicy>> Table::gear_policy(std::string_view name) const {
+  BOOST_OUTCOME_TRY(const Entry* entry, find("gear", name));
+  return instance<plugin::Kind::gear>(*entry);
+}
+
 std::string Table::balancer_or_stand_in(std::string_view name) const {
   const auto has = [&](std::string_view wanted) { return edition("balancer", wanted) != 0; };
   if (has(name) || !barred_.contains(Key("balancer", name))) return std::string(name);

@@ -50,6 +50,11 @@ inline bool is_central(std::string_view role) {
   return role == "central" || role == "standby";
 }
 
+/// Those that look after groups: nothing that devices wait for needs them.
+inline bool is_gear_role(std::string_view role) {
+  return role == "scheduler" || role == "executor" || role == "observer";
+}
+
 inline bool is_worker(std::string_view role) {
   return role.starts_with("worker-");
 }

@@ -41,6 +41,9 @@ Roles::Roles(asio::io_context& io, const SupervisorSetup& setup, std::string exe
   add("central", setup_.state.central_socket(), setup_.central);
   add("standby", config::standby_socket(setup_.state), setup_.standby);
   add("node", setup_.state.node_socket(), setup_.node);
+  for (const char* name : {"observer", "executor", "scheduler"}) {
+    add(name, setup_.state.run() / (std::string(name) + ".sock"), setup_.gears);
+  }
 }
 
 Roles::~Roles() = default;
@@ -236,6 +239,15 @@ void Roles::remove_sockets() const {
     if (role.wanted && !served) std::filesystem::remove(role.socket, gone);
   }
   if (wants("node")) std::filesystem::remove(setup_.state.workers_socket(), gone);
+  // Those of groups whose drivers were killed.
+  for (std::filesystem::directory_iterator at(setup_.state.groups(), gone), end; !gone && at != end;
+       at.increment(gone)) {
+    std::error_code unknown;
+    if (!at->is_socket(unknown)) continue;
+    const Outcome<int> served = serving::connect_local(at->path());
+    if (served) ::close(served.value());
+    if (!served) std::filesystem::remove(at->path(), unknown);
+  }
 }
 
 }  // namespace gearbox::supervisor

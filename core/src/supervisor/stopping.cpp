@@ -52,6 +52,10 @@ void Stopping::begin(std::optional<milliseconds> within) {
   within_ = within.value_or(within_);
   until_ = after(Clock::now(), within_);
   show();
+  // They decide and shift nothing any more; a shift that goes on is the engine's.
+  for (const char* role : {"scheduler", "executor", "observer"}) {
+    if (const int pid = children_.pid_of(role); pid != 0) children_.stop(pid, grace_of(role));
+  }
   const int node = children_.pid_of("node");
   if (node == 0) {
     if (first) report_.node_lost = true;  // between two processes: nobody knows what the journal holds

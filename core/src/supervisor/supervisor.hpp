@@ -17,6 +17,7 @@ struct SupervisorSetup {
   bool central = true;             // start central here
   bool standby = false;            // and a second one that waits for its end
   bool node = true;                // start the node here
+  bool gears = false;              // and observer, executor and scheduler of its groups
   milliseconds node_drain{10000};  // how long the node drains, as long as it does not say so itself
   milliseconds worker_grace{5000};
   milliseconds central_grace{5000};

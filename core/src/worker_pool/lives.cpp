@@ -152,6 +152,8 @@ Launcher::Order Pool::order_for(const Worker& worker) const {
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
     order.env.push_back(std::string(name) + "=" + threads);
   }
+  // An elastic group's driver listens below it, where the observer looks for it.
+  order.env.push_back("GEARBOX_STATE=" + setup_.state.root.string());
   return order;
 }
 

@@ -87,6 +87,20 @@ queue_limit = 5
 factor = 0.5
 on = true
 text = "x"
+[gears]
+enabled = true
+policy = "flexpipe"
+mode = "gentle"
+dry_run = true
+interval_ms = 501
+dwell_ms = 91001
+urgent_dwell_ms = 15001
+reverse_cooldown_ms = 30001
+least_gain = 0.25
+at_once = 11
+per_hour = 13
+hours = ["22:00-06:00"]
+card = "rtx3090"
 )";
 
 constexpr const char* kFullTask =
@@ -188,6 +202,19 @@ const Edit kEdits[] = {
     {"gearbox.toml", "factor = 0.5", "factor = 0.1", "plugins.least_loaded.factor: 0.5 -> 0.1"},
     {"gearbox.toml", "on = true", "on = false", "plugins.least_loaded.on: true -> false"},
     {"gearbox.toml", "text = \"x\"", "text = \"\\n\"", "plugins.least_loaded.text: x -> \\x0a"},
+    {"gearbox.toml", "[gears]\nenabled = true", "[gears]\nenabled = false", "gears.enabled: true -> false"},
+    {"gearbox.toml", "policy = \"flexpipe\"", "", "gears.policy: flexpipe -> cost_model"},
+    {"gearbox.toml", "mode = \"gentle\"", "", "gears.mode: gentle -> normal"},
+    {"gearbox.toml", "dry_run = true", "", "gears.dry_run: true -> false"},
+    {"gearbox.toml", "interval_ms = 501", "", "gears.interval_ms: 501 -> 1000"},
+    {"gearbox.toml", "\ndwell_ms = 91001", "", "gears.dwell_ms: 91001 -> 300000"},
+    {"gearbox.toml", "urgent_dwell_ms = 15001", "", "gears.urgent_dwell_ms: 15001 -> 60000"},
+    {"gearbox.toml", "reverse_cooldown_ms = 30001", "", "gears.reverse_cooldown_ms: 30001 -> 120000"},
+    {"gearbox.toml", "least_gain = 0.25", "least_gain = 0.5", "gears.least_gain: 0.25 -> 0.5"},
+    {"gearbox.toml", "at_once = 11", "", "gears.at_once: 11 -> 1"},
+    {"gearbox.toml", "per_hour = 13", "", "gears.per_hour: 13 -> 6"},
+    {"gearbox.toml", "22:00-06:00", "21:00-06:00", "gears.hours: 22:00-06:00 -> 21:00-06:00"},
+    {"gearbox.toml", "card = \"rtx3090\"", "", "gears.card: rtx3090 -> cpu"},
     {"tasks/read-text.toml", "reads text", "reads", "task.read-text.summary: reads text -> reads"},
     {"tasks/read-text.toml", "allow_lossy = true", "", "task.read-text.allow_lossy: true -> false"},
     {"tasks/read-text.toml", "deadline_ms = 77", "deadline_ms = 78", "task.read-text.deadline_ms: 77 -> 78"},
@@ -355,7 +382,7 @@ TEST_F(Compare, TheKeysThatNeedARestartAreTheseAndNoOthers) {
                                      "central.password_checks_at_once", "node.enabled", "node.name", "node.listen",
                                      "node.advertise", "node.central", "node.central_key", "node.limits.input_arena_mb",
                                      "node.limits.output_arena_mb", "node.store.enabled", "node.journal.level",
-                                     "node.journal.max_mb", "plugins.folder", "plugins.trusted_keys"));
+                                     "node.journal.max_mb", "plugins.folder", "plugins.trusted_keys", "gears.enabled"));
 }
 
 TEST_F(Compare, TheFaultNamesEachKeyThatNeedsARestart) {

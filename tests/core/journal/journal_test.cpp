@@ -435,20 +435,60 @@ TEST_F(JournalTest, BytesThatChangedOnTheDiskAreNotPassedOn) {
 }
 
 /// A disk that is full, by the one way that needs no mount: no file of this process may grow.
+class FullDisk {
+ public:
+  FullDisk() : before_(::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &limit_), 0);
+    struct rlimit none = limit_;
+    none.rlim_cur = 4096;
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  }
+  ~FullDisk() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit_), 0);
+    ::signal(SIGXFSZ, before_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  struct rlimit limit_ {};
+  void (*before_)(int);
+};
+
+/// What cannot be forgotten for now holds up nobody, and is tried no oftener than once a second.
+TEST_F(JournalTest, WhileTheDiskIsFullEverybodyIsAnswered) {
+  for (const Level level : {Level::always, Level::batch}) {
+    setup_.level = level;
+    setup_.max_bytes = 1 << 20;
+    setup_.folder = scratch_ / ("journal-" + std::to_string(static_cast<int>(level)));
+    open();
+    ASSERT_TRUE(accept(1, payload(1, 600'000)));
+    {
+      const FullDisk full;
+      const std::uint64_t before = journal_->counters().failed;
+      journal_->forget(key_of(1));
+      const auto refused = accept(2, payload(2, 600'000));  // has no room as long as the other one is there
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, Errc::no_space);
+      EXPECT_FALSE(settle(1, payload(3, 100)));
+      EXPECT_TRUE(fetch(1)) << "reading needs no room";
+      EXPECT_LT(journal_->counters().failed - before, 20U) << "it does not try without end";
+    }
+    EXPECT_TRUE(accept(4, payload(4, 100)));
+    open();
+    ASSERT_EQ(journal_->kept().size(), 1U) << "forgotten in the end";
+    EXPECT_EQ(journal_->kept()[0].key, key_of(4));
+  }
+}
+
 TEST_F(JournalTest, AFullDiskIsSaidAndOverWhenThereIsRoomAgain) {
   open();
   ASSERT_TRUE(accept(1, payload(1, 100)));
-  const auto before = ::signal(SIGXFSZ, SIG_IGN);
-  struct rlimit limit {};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
-  struct rlimit none = limit;
-  none.rlim_cur = 4096;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  std::optional<FullDisk> full(std::in_place);
   journal_->forget(key_of(1));  // nobody waits for this, and it is not lost
   const auto small = accept(2, payload(2, 100));
   const auto large = accept(3, payload(3, kLarge));
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  ::signal(SIGXFSZ, before);
+  full.reset();
   EXPECT_FALSE(small);
   ASSERT_FALSE(large);
   EXPECT_EQ(payload_files(), 0U) << "half a file does not keep a full disk full";

@@ -133,7 +133,7 @@ class Models(unittest.TestCase):
         folder, lock = state_folder("tiny")
         os.close(lock)
         self.assertTrue(folder.endswith("elastic/tiny-1"), folder)
-        self.assertTrue(self.model.options.control.endswith("elastic/tiny/control.sock"))
+        self.assertTrue(self.model.options.control.endswith("run/groups/tiny.sock"))
         with self.assertRaisesRegex(ValueError, "CPUs only"):
             Model().load(self.record, "cuda:0")
 

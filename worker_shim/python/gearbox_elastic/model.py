@@ -29,12 +29,16 @@ MOST_STATES = 16
 DEFAULTS = {"max_tokens": 128, "temperature": 0.0, "top_p": 1.0, "seed": 0, "stop": [], "ignore_end": False}
 
 
+def base_folder():
+    return os.environ.get("GEARBOX_STATE") or os.path.join(
+        os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "gearbox")
+
+
 def state_folder(name):
     """A folder that is this process's alone while it lives, and the next one's afterwards: (path, the descriptor of its lock).
 
     Workers of the same model each have one of their own."""
-    base = os.environ.get("GEARBOX_STATE") or os.path.join(
-        os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "gearbox")
+    base = base_folder()
     for number in range(MOST_STATES):
         folder = os.path.join(base, "elastic", name if number == 0 else f"{name}-{number}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -56,13 +60,20 @@ class Model:
         if not options.state:
             options.state, self._lock = state_folder(record.name)
         if not options.control:
-            options.control = os.path.join(options.state, "control.sock")
+            options.control = self._socket_of(options.state)
         self._find_checkpoint(options)
         self.options = options
         self.driver = Driver(options)
         self.tokenizer = open_tokenizer(options.tokenizer, options.checkpoint, self.driver.group.shape)
         self.driver.start()
         self.open = 0
+
+    @staticmethod
+    def _socket_of(state):
+        """Where the broker looks for groups: named as the folder of their state."""
+        groups = os.path.join(base_folder(), "run", "groups")
+        os.makedirs(groups, mode=0o700, exist_ok=True)
+        return os.path.join(groups, os.path.basename(state) + ".sock")
 
     @staticmethod
     def _find_checkpoint(options):

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "config/hours.hpp"
+#include "config/reading.hpp"
+#include "config/values.hpp"
+
+namespace gearbox::config {
+
+namespace {
+
+constexpr std::size_t kMaxPools = 64;
+constexpr std::size_t kMaxNamed = 256;
+constexpr std::size_t kMaxNameLength = 64;
+constexpr std::int64_t kHighestGear = 6;
+constexpr std::int64_t kHourMs = 3'600'000;
+constexpr std::array kCards = {"cpu", "a100-80g", "v100-32g", "rtx3090"};
+
+/// What a mode stands for: before the single values are read, so that each of them can be given beside it.
+void set_mode(GearsConfig& gears) {
+  if (gears.mode == "aggressive") {
+    gears.dwell = milliseconds{30'000};
+    gears.urgent_dwell = milliseconds{5'000};
+    gears.reverse_cooldown = milliseconds{15'000};
+    gears.least_gain = 0.02;
+    gears.at_once = 8;
+    gears.per_hour = 100;
+  } else if (gears.mode == "gentle") {
+    gears.dwell = milliseconds{300'000};
+    gears.urgent_dwell = milliseconds{60'000};
+    gears.reverse_cooldown = milliseconds{120'000};
+    gears.least_gain = 0.10;
+    gears.at_once = 1;
+    gears.per_hour = 6;
+  }
+}
+
+void read_pool(const toml::Table& table, const GearsConfig& gears, PoolConfig& pool) {
+  if (table.require("name")) pool.name = table.name("name", "");
+  const bool twin = std::any_of(gears.pools.begin(), gears.pools.end(),
+                                [&](const PoolConfig& other) { return other.name == pool.name; });
+  if (twin && !pool.name.empty()) table.fault("name", "there is a pool called '" + pool.name + "' already");
+  if (const auto models = table.texts("models", kMaxNamed, kMaxNameLength)) {
+    pool.models = *models;
+    for (const std::string& model : pool.models) {
+      const auto named = std::find_if(gears.pools.begin(), gears.pools.end(), [&](const PoolConfig& other) {
+        return std::find(other.models.begin(), other.models.end(), model) != other.models.end();
+      });
+      if (named != gears.pools.end()) table.fault("models", "'" + model + "' belongs to pool '" + named->name + "'");
+    }
+  }
+  if (const auto allowed = table.integers("gears", 1, kHighestGear, kHighestGear)) {
+    if (allowed->empty()) table.fault("gears", "is empty: leave the line out for all gears");
+    for (const std::int64_t gear : *allowed) pool.gears.push_back(static_cast<std::uint32_t>(gear));
+    std::sort(pool.gears.begin(), pool.gears.end());
+    pool.gears.erase(std::unique(pool.gears.begin(), pool.gears.end()), pool.gears.end());
+  }
+}
+
+std::string one_of(const toml::Table& table, std::string_view key, const std::string& fallback,
+                   std::initializer_list<std::string_view> allowed) {
+  std::string value = table.text(key, fallback, kMaxNameLength);
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return value;
+  std::string all;
+  for (const std::string_view one : allowed) all += (all.empty() ? "" : ", ") + std::string(one);
+  table.fault(key, "expected one of " + all);
+  return fallback;
+}
+
+}  // namespace
+
+std::optional<Hours> read_hours(std::string_view text) {
+  constexpr std::string_view kForm = "00:00-00:00";
+  if (text.size() != kForm.size()) return std::nullopt;
+  for (std::size_t i = 0; i < kForm.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kForm[i] == '0' ? !digit : text[i] != kForm[i]) return std::nullopt;
+  }
+  const auto two = [&](std::size_t at) { return static_cast<unsigned>((text[at] - '0') * 10 + text[at + 1] - '0'); };
+  const unsigned from = two(0) * 60 + two(3);
+  const unsigned until = two(6) * 60 + two(9);
+  if (two(3) > 59 || two(9) > 59 || from >= kMinutesOfDay || until > kMinutesOfDay) return std::nullopt;
+  return Hours{static_cast<std::uint16_t>(from), static_cast<std::uint16_t>(until)};
+}
+
+void read_gears(const toml::Table& table, GearsConfig& gears) {
+  gears.enabled = table.boolean("enabled", gears.enabled);
+  gears.policy = table.name("policy", gears.policy);
+  gears.mode = one_of(table, "mode", gears.mode, {"gentle", "normal", "aggressive"});
+  set_mode(gears);
+  gears.dry_run = table.boolean("dry_run", gears.dry_run);
+  gears.interval = read_ms(table, "interval_ms", gears.interval, 100, 60'000);
+  gears.dwell = read_ms(table, "dwell_ms", gears.dwell, 0, 24 * kHourMs);
+  gears.urgent_dwell = read_ms(table, "urgent_dwell_ms", gears.urgent_dwell, 0, 24 * kHourMs);
+  gears.reverse_cooldown = read_ms(table, "reverse_cooldown_ms", gears.reverse_cooldown, 0, 24 * kHourMs);
+  gears.least_gain = table.number("least_gain", gears.least_gain, 0, 1);
+  gears.at_once = read_count(table, "at_once", gears.at_once, 1, 1000);
+  gears.per_hour = read_count(table, "per_hour", gears.per_hour, 1, 3600);
+  if (gears.urgent_dwell > gears.dwell) table.fault("urgent_dwell_ms", "is longer than dwell_ms");
+  if (const auto hours = table.texts("hours", 24, 16)) {
+    for (const std::string& text : *hours) {
+      if (!read_hours(text)) table.fault("hours", "'" + text + "' is no span of hours: \"22:00-06:00\"");
+    }
+    gears.hours = *hours;
+  }
+  gears.card = one_of(table, "card", gears.card, {kCards[0], kCards[1], kCards[2], kCards[3]});
+  for (const toml::Table& pool_table : table.tables("pool", kMaxPools)) {
+    PoolConfig pool;
+    read_pool(pool_table, gears, pool);
+    gears.pools.push_back(std::move(pool));
+  }
+}
+
+}  // namespace gearbox::config

@@ -1,0 +1,88 @@
+// scheduler.hpp: the role: leads or waits, and when it leads, decides each interval and has shifts ordered.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "config/state_dir.hpp"
+#include "gear_facts/ask.hpp"
+#include "gear_facts/role_process.hpp"
+#include "gearbox/plugin/gear.hpp"
+#include "plugin_host/plugin_host.hpp"
+#include "scheduler/decision_book.hpp"
+#include "scheduler/lease.hpp"
+#include "scheduler/trust.hpp"
+#include "scheduler/view.hpp"
+
+namespace gearbox::scheduler {
+
+/// The policy that is in force; null: its build is barred, and nothing is decided.
+struct PolicyInForce {
+  std::string name;
+  std::shared_ptr<plugin::GearPolicy> policy;
+  std::uint64_t edition = 0;
+};
+/// Errors: bad_plugin.
+Outcome<PolicyInForce> policy_of(const config::Config& config, const plugin_host::Table& table,
+                                 const PolicyInForce* last);
+
+/// The role's work, on one strand. Its command: explain {group?, after?}: a page of decisions, newest first.
+class Scheduler final : public gear_facts::Role {
+ public:
+  struct Setup {
+    boost::asio::io_context* io = nullptr;  // outlives this
+    config::StateDir state;
+    config::Snapshot config;
+    std::unique_ptr<plugin_host::PluginHost> plugins;
+    PolicyInForce policy;
+    std::unique_ptr<Lease> lease;
+    milliseconds lease_ttl{6'000};
+  };
+  explicit Scheduler(Setup setup);
+
+  void begin() override;
+  void end(std::function<void()> ended) override;
+  void add_status(boost::json::object& status) const override;
+  Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request) override;
+  std::string_view commands() const override { return "explain"; }
+  plugin_host::PluginHost* plugins() override { return setup_.plugins.get(); }
+  plugin_host::Needs needs(const config::Config& config) const override;
+  Outcome<std::function<void()>> prepare(const live::Update& update) override;
+
+ private:
+  static boost::asio::awaitable<void> keep_lease(Scheduler* self);
+  static boost::asio::awaitable<void> rounds(Scheduler* self);
+  static boost::asio::awaitable<void> leave(Scheduler* self, std::function<void()> ended);
+  boost::asio::awaitable<void> one_round();
+  /// Price and order; what comes of it goes into `decision`. The number of the shift; 0: none was ordered.
+  boost::asio::awaitable<std::uint64_t> order(Decision* decision, gear_facts::GroupFacts facts, std::uint64_t term);
+  bool is_new(const gear_facts::Snapshot& snapshot);
+  void note_links(const gear_facts::Snapshot& snapshot);
+  void told(std::string problem);
+
+  Setup setup_;
+  std::shared_ptr<PolicyInForce> last_policy_;  // of the follower's thread
+  LeaseKeeper keeper_;
+  bool asked_ = false;  // for the lease, and there was an answer, or none in time
+  boost::asio::steady_timer tick_;
+  boost::asio::steady_timer lease_tick_;
+  GroupNumbers numbers_;
+  Misfits misfits_;
+  Trust trust_;
+  DecisionBook book_;
+  std::vector<View::Left> left_;
+  std::string observer_;  // whose snapshot was seen last
+  std::uint64_t sequence_ = 0;
+  std::size_t groups_ = 0;
+  std::uint64_t rounds_ = 0;
+  microseconds last_round_{0};  // for the decision itself
+  std::string problem_;         // why nothing is decided; empty: it is
+};
+
+}  // namespace gearbox::scheduler

@@ -1,0 +1,227 @@
+#include "scheduler/view.hpp"
+
+#include <algorithm>
+
+#include "gear_facts/places.hpp"
+#include "gearbox/gears/six_gears.hpp"
+
+namespace gearbox::scheduler {
+
+using gear_facts::GroupFacts;
+
+namespace {
+
+constexpr milliseconds kMisfitLasts{30'000};
+constexpr milliseconds kNeverShifted{24 * 3'600'000};
+constexpr double kUnknownPause = 0.25;  // seconds: what the first published figure for such a shift is
+constexpr std::size_t kMostNumbers = 4 * gear_facts::kMostGroups;
+
+Origin origin_of(const std::string& word) {
+  if (word == "person") return Origin::person;
+  if (word == "node") return Origin::node;
+  return Origin::scheduler;
+}
+
+bool allows(const std::vector<std::int64_t>& gears, std::uint8_t gear) {
+  return gears.empty() || std::find(gears.begin(), gears.end(), gear) != gears.end();
+}
+
+bool allows(const config::PoolConfig* pool, std::uint8_t gear) {
+  return pool == nullptr || pool->gears.empty() ||
+         std::find(pool->gears.begin(), pool->gears.end(), gear) != pool->gears.end();
+}
+
+double in_seconds(double ms) {
+  return ms < 0 ? -1 : ms / 1000;
+}
+
+/// Rates add up, lengths are means weighted by the rates.
+void add_to(plugin::LoadView& sum, const plugin::LoadView& more) {
+  const double both = sum.requests_per_s + more.requests_per_s;
+  const auto mean = [&](double one, double other) {
+    if (both <= 0) return std::max(one, other);
+    return (one * sum.requests_per_s + other * more.requests_per_s) / both;
+  };
+  sum.prompt_tokens = mean(sum.prompt_tokens, more.prompt_tokens);
+  sum.output_tokens = mean(sum.output_tokens, more.output_tokens);
+  sum.requests_per_s = both;
+}
+
+/// Windows are aligned at their ends: the last one of each is that of just now.
+void add_to(std::vector<plugin::LoadView>& sum, const std::vector<plugin::LoadView>& more) {
+  if (more.size() > sum.size()) sum.insert(sum.begin(), more.size() - sum.size(), plugin::LoadView{});
+  for (std::size_t i = 0; i < more.size(); ++i) add_to(sum[sum.size() - more.size() + i], more[i]);
+}
+
+/// Why nothing may be decided on the group; empty: it may.
+std::string objection_to(const GroupFacts& facts) {
+  if (facts.stale) return "its figures are stale: " + facts.problem;
+  if (facts.phase != "running")
+    return "it is " + (facts.phase.empty() ? std::string("in no known phase") : facts.phase);
+  if (facts.gear == 0) return "it is in a plan of its own";
+  if (!gears::layout_of(facts.gear, facts.ranks)) {
+    return "gear " + std::to_string(facts.gear) + " is not made of " + std::to_string(facts.ranks) + " ranks";
+  }
+  return {};
+}
+
+}  // namespace
+
+void Misfits::add(const std::string& group, std::uint8_t gear, std::uint64_t epoch, Instant now) {
+  said_[{group, gear}] = Said{epoch, now};
+}
+
+bool Misfits::holds(const std::string& group, std::uint8_t gear, std::uint64_t epoch, Instant now) const {
+  const auto found = said_.find({group, gear});
+  return found != said_.end() && found->second.epoch == epoch && now - found->second.at < kMisfitLasts;
+}
+
+void Misfits::forget_old(Instant now) {
+  std::erase_if(said_, [&](const auto& entry) { return now - entry.second.at >= kMisfitLasts; });
+}
+
+plugin::GroupId GroupNumbers::of(const std::string& name) {
+  if (numbers_.size() > kMostNumbers) numbers_.clear();  // names that come and go: a policy then begins anew
+  return numbers_.try_emplace(name, static_cast<plugin::GroupId>(numbers_.size())).first->second;
+}
+
+View::View(const ViewInputs& inputs, GroupNumbers& numbers, Instant now) {
+  std::vector<std::pair<plugin::GroupId, const GroupFacts*>> ordered;
+  for (const GroupFacts& facts : inputs.snapshot->groups) {
+    std::string objection = objection_to(facts);
+    if (objection.empty()) {
+      ordered.emplace_back(numbers.of(facts.name), &facts);
+    } else {
+      left_.push_back({facts.name, std::move(objection)});
+    }
+  }
+  std::sort(ordered.begin(), ordered.end());
+  std::map<std::string, const gear_facts::GroupRecord*> by_name;
+  for (const gear_facts::GroupRecord& record : *inputs.records) by_name.emplace(record.name, &record);
+  groups_.reserve(ordered.size());
+  for (const auto& [id, facts] : ordered) {
+    const auto record = by_name.find(facts->name);
+    add(*facts, record == by_name.end() ? nullptr : record->second, inputs, id, now);
+  }
+  add_loads(inputs);
+}
+
+/// One pool for each table of the configuration and each model in it; else one for each model. A node that is not
+/// trusted has pools of its own.
+View::Place View::place_of(const GroupFacts& facts, const ViewInputs& inputs) {
+  Place place;
+  const config::PoolConfig* rest = nullptr;
+  for (const config::PoolConfig& pool : inputs.gears->pools) {
+    if (pool.models.empty() && rest == nullptr) rest = &pool;
+    if (std::find(pool.models.begin(), pool.models.end(), facts.model) != pool.models.end()) place.config = &pool;
+  }
+  if (place.config == nullptr) place.config = rest;
+  std::string name = facts.model;
+  if (place.config != nullptr) {
+    name = place.config->models.size() == 1 ? place.config->name : place.config->name + "/" + facts.model;
+  }
+  if (inputs.distrusted) name += " (not trusted)";
+  const auto [at, is_new] = pool_numbers_.try_emplace(name, pools_.size());
+  place.pool = at->second;
+  if (!is_new) return place;
+  pool_names_.push_back(name);
+  pool_models_.push_back(facts.model);
+  plugin::PoolView pool;
+  pool.id = static_cast<plugin::PoolId>(place.pool);
+  pool.name = pool_names_.back();
+  pools_.push_back(pool);
+  recent_.emplace_back();
+  return place;
+}
+
+void View::add(const GroupFacts& facts, const gear_facts::GroupRecord* record, const ViewInputs& inputs,
+               plugin::GroupId id, Instant now) {
+  static const gear_facts::GroupRecord kNone;
+  const gear_facts::GroupRecord& known = record == nullptr ? kNone : *record;
+  const Place place = place_of(facts, inputs);
+  plugin::PoolView& pool = pools_[place.pool];
+  if (pool.model.layers == 0) pool.model = facts.shape;
+
+  std::vector<plugin::GearView>& gears = gears_.emplace_back();
+  for (std::uint8_t number = 1; number <= gears::kGears; ++number) {
+    const auto layout = gears::layout_of(number, facts.ranks, facts.shape);
+    const bool own = number == facts.gear;
+    // Of one card every gear is the same.
+    if (!own && (!layout || facts.ranks == 1)) continue;
+    plugin::GearView gear;
+    gear.number = number;
+    gear.layout = own ? *gears::layout_of(number, facts.ranks) : *layout;
+    gear.allowed = allows(place.config, number) && allows(known.allowed, number) &&
+                   (!inputs.distrusted || gear.layout.cards_of_replica() == 1);
+    gear.fits = !inputs.misfits->holds(facts.name, number, facts.epoch, now);
+    gears.push_back(gear);
+  }
+
+  plugin::GroupView group;
+  group.id = id;
+  group.pool = pool.id;
+  if (const gears::Card* card = gears::card_named(inputs.gears->card.c_str()); card != nullptr) group.card = *card;
+  group.gear = facts.gear;
+  group.gears = gears;
+  group.since_shift = known.since_shift_ms < 0 ? kNeverShifted : milliseconds(known.since_shift_ms);
+  group.busy_mean = facts.busy_mean;
+  group.busy_peak = facts.busy_peak;
+  group.burstiness = facts.burstiness;
+  group.memory_pressure = facts.memory_pressure;
+  group.link_health = facts.link_health;
+  group.link_slowdown = facts.link_slowdown;
+  group.trust = inputs.trust;
+  group.waiting = facts.waiting;
+  group.running = facts.running;
+  group.cached_tokens = facts.cached_tokens;
+  group.first_token_s = in_seconds(facts.first_token_ms);
+  group.per_token_s = in_seconds(facts.per_token_ms);
+  group.pause_s = known.pause_ms < 0 ? kUnknownPause : known.pause_ms / 1000;
+  groups_.push_back(group);
+  facts_.push_back(&facts);
+
+  GroupRecord kept;
+  kept.group = id;
+  kept.came_from = known.came_from;
+  kept.last_origin = origin_of(known.origin);
+  kept.shifts_of_hour = known.shifts_of_hour;
+  kept.shifting = known.shifting || !facts.shift.empty();
+  kept.held = known.held;
+  records_.push_back(kept);
+}
+
+void View::add_loads(const ViewInputs& inputs) {
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const GroupFacts& facts = *facts_[i];
+    const auto at = static_cast<std::size_t>(groups_[i].pool);
+    plugin::PoolView& pool = pools_[at];
+    if (!facts.has_load) continue;
+    add_to(pool.fast, facts.fast);
+    add_to(pool.slow, facts.slow);
+    add_to(recent_[at], facts.recent);
+    pool.oldest_wait = std::max(pool.oldest_wait, milliseconds(std::max<std::int64_t>(0, facts.oldest_wait_ms)));
+  }
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    pools_[i].recent = recent_[i];
+    for (const gear_facts::ModelQueue& queue : inputs.snapshot->queues) {
+      if (queue.model == pool_models_[i]) pools_[i].waiting += queue.queued;
+    }
+  }
+}
+
+std::size_t View::index_of(plugin::GroupId id) const {
+  const auto found =
+      std::lower_bound(groups_.begin(), groups_.end(), id,
+                       [](const plugin::GroupView& view, plugin::GroupId wanted) { return view.id < wanted; });
+  return static_cast<std::size_t>(found - groups_.begin());
+}
+
+const GroupFacts& View::facts(plugin::GroupId id) const {
+  return *facts_.at(index_of(id));
+}
+
+const plugin::PoolView& View::pool(plugin::GroupId id) const {
+  return pools_.at(static_cast<std::size_t>(groups_.at(index_of(id)).pool));
+}
+
+}  // namespace gearbox::scheduler

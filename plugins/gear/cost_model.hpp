@@ -1,0 +1,31 @@
+// cost_model.hpp: the recommended policy: price every gear at the load that is expected, take the assignment with the
+// lowest latency, move little and for a reason.
+#pragma once
+
+#include "gearbox/plugin/gear.hpp"
+
+namespace gearbox::gear {
+
+struct CostModelLimits {
+  double memory = 0.85;       // pressure above which only moves that lower it are looked at
+  double least_gain = 0.04;   // share of the latency
+  double large_gain = 0.25;   // from here on a shift is urgent
+  double horizon_s = 60;      // over which a gain must pay for the shift's cost
+  double expect = 0.8;        // share of the highest load of the last minutes that is expected again
+  std::uint32_t at_once = 2;  // groups of a pool in one proposal
+};
+
+class CostModel final : public plugin::GearPolicy {
+ public:
+  explicit CostModel(const CostModelLimits& limits) : limits_(limits) {}
+  Outcome<std::vector<plugin::Proposal>> propose(const plugin::ClusterView& cluster, Instant now) override;
+
+ private:
+  void of_pool(const plugin::PoolView& pool, std::vector<const plugin::GroupView*> groups,
+               std::vector<plugin::Proposal>& proposals) const;
+  plugin::LoadView expected(const plugin::PoolView& pool) const;
+
+  CostModelLimits limits_;
+};
+
+}  // namespace gearbox::gear

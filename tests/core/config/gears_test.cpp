@@ -1,0 +1,103 @@
+#include <gmock/gmock.h>
+
+#include "config/compare.hpp"
+#include "config/hours.hpp"
+#include "config_folder.hpp"
+
+namespace gearbox::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Gears : public ConfigFolder {
+ protected:
+  GearsConfig read(const std::string& text) {
+    write("gearbox.toml", std::string(kMain) + "\n[gears]\n" + text);
+    const auto loaded = load(folder());
+    EXPECT_TRUE(loaded) << loaded.error().detail;
+    return loaded ? loaded.value()->gears : GearsConfig();
+  }
+  std::string fault(const std::string& text) {
+    write("gearbox.toml", std::string(kMain) + "\n[gears]\n" + text);
+    const auto loaded = load(folder());
+    return loaded ? "no fault" : loaded.error().detail;
+  }
+};
+
+TEST_F(Gears, AModeStandsForValuesEachOfWhichCanBeGiven) {
+  const GearsConfig normal = read("");
+  EXPECT_FALSE(normal.enabled);
+  EXPECT_EQ(normal.policy, "cost_model");
+  EXPECT_EQ(normal.dwell, milliseconds{90'000});
+  const GearsConfig gentle = read("mode = \"gentle\"\nper_hour = 3\n");
+  EXPECT_EQ(gentle.dwell, milliseconds{300'000});
+  EXPECT_EQ(gentle.at_once, 1U);
+  EXPECT_EQ(gentle.per_hour, 3U);
+  const GearsConfig aggressive = read("mode = \"aggressive\"\n");
+  EXPECT_LT(aggressive.dwell, normal.dwell);
+  EXPECT_LT(aggressive.least_gain, normal.least_gain);
+}
+
+TEST_F(Gears, ReadsEveryKey) {
+  const GearsConfig gears = read(
+      "enabled = true\npolicy = \"flexpipe\"\ndry_run = true\ninterval_ms = 500\ndwell_ms = 7000\nurgent_dwell_ms = "
+      "6000\n"
+      "reverse_cooldown_ms = 5000\nleast_gain = 0.5\nat_once = 3\nper_hour = 4\nhours = [\"22:00-06:00\"]\n"
+      "card = \"a100-80g\"\n[[gears.pool]]\nname = \"small\"\nmodels = [\"one\"]\ngears = [3, 1, 1]\n"
+      "[[gears.pool]]\nname = \"rest\"\n");
+  EXPECT_TRUE(gears.enabled);
+  EXPECT_TRUE(gears.dry_run);
+  EXPECT_EQ(gears.interval, milliseconds{500});
+  EXPECT_EQ(gears.dwell, milliseconds{7000});
+  EXPECT_EQ(gears.urgent_dwell, milliseconds{6000});
+  EXPECT_EQ(gears.reverse_cooldown, milliseconds{5000});
+  EXPECT_EQ(gears.least_gain, 0.5);
+  EXPECT_EQ(gears.at_once, 3U);
+  EXPECT_EQ(gears.per_hour, 4U);
+  EXPECT_THAT(gears.hours, ElementsAre("22:00-06:00"));
+  EXPECT_EQ(gears.card, "a100-80g");
+  ASSERT_EQ(gears.pools.size(), 2U);
+  EXPECT_THAT(gears.pools[0].gears, ElementsAre(1U, 3U));
+  EXPECT_TRUE(gears.pools[1].models.empty());
+}
+
+TEST_F(Gears, FaultsAreToldWithTheirPlace) {
+  EXPECT_THAT(fault("mode = \"wild\"\n"), HasSubstr("gears.mode: expected one of gentle, normal, aggressive"));
+  EXPECT_THAT(fault("dwell_ms = 1000\n"), HasSubstr("urgent_dwell_ms"));
+  EXPECT_THAT(fault("hours = [\"22-6\"]\n"), HasSubstr("'22-6' is no span of hours"));
+  EXPECT_THAT(fault("card = \"abacus\"\n"), HasSubstr("gears.card"));
+  EXPECT_THAT(fault("dwel_ms = 5\n"), HasSubstr("dwell_ms"));
+  EXPECT_THAT(fault("[[gears.pool]]\nname = \"a\"\nmodels = [\"m\"]\n[[gears.pool]]\nname = \"a\"\n"),
+              HasSubstr("'a' already"));
+  EXPECT_THAT(fault("[[gears.pool]]\nname = \"a\"\nmodels = [\"m\"]\n[[gears.pool]]\nname = \"b\"\nmodels = [\"m\"]\n"),
+              HasSubstr("'m' belongs to pool 'a'"));
+  EXPECT_THAT(fault("[[gears.pool]]\nname = \"a\"\ngears = [7]\n"), HasSubstr("gears"));
+  EXPECT_THAT(fault("[[gears.pool]]\nname = \"a\"\ngears = []\n"), HasSubstr("leave the line out"));
+}
+
+TEST_F(Gears, AllButEnabledChangesLive) {
+  Config before;
+  Config after;
+  after.gears.mode = "gentle";
+  after.gears.pools.push_back({"a", {"m"}, {1, 2}});
+  const auto changes = compare(before, after);
+  EXPECT_EQ(changes.size(), 3U);
+  for (const Change& change : changes) EXPECT_FALSE(change.needs_restart) << change.key;
+  after = before;
+  after.gears.enabled = true;
+  const auto switched = compare(before, after);
+  ASSERT_EQ(switched.size(), 1U);
+  EXPECT_TRUE(switched[0].needs_restart);
+}
+
+TEST(Hours, AreReadStrictly) {
+  EXPECT_EQ(read_hours("22:00-06:30")->until, 390);
+  EXPECT_EQ(read_hours("00:00-24:00")->until, 1440);
+  for (const char* bad : {"", "24:00-06:00", "22:00-24:01", "22:60-06:00", " 2:00-06:00", "+2:00-06:00", "22:00-06:00 ",
+                          "2:00-06:00", "22.00-06:00"})
+    EXPECT_FALSE(read_hours(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace gearbox::config
