@@ -79,7 +79,12 @@ class Commands:
     def _drained(self):
         plan, done, began = self.draining
         self.draining = None
-        self.record.write(plan.as_dict(), self.group.new_epoch(), self.record.term)
+        self.batching.hold = False
+        try:
+            self.record.write(plan.as_dict(), self.group.new_epoch(), self.record.term)
+        except OSError as error:
+            done({"ok": False, "why": f"the record cannot be written: {error}"})
+            return
         for number in sorted(self.group.ranks):
             rank = self.group.ranks[number]
             self._selector.unregister(rank.wire.sock)
@@ -89,7 +94,6 @@ class Commands:
         for number in range(self.options.ranks):
             self._spawn(number)
         self.deadline = time.monotonic() + self.options.start_limit_s
-        self.batching.hold = False
         self.when_running.append(lambda: done({
             "ok": self.phase == "running", "gear": plan.gear, "pause_ms": (time.monotonic() - began) * 1000, "why": self.failure or ""}))
 

@@ -94,6 +94,8 @@ class Driver(Commands):
 
     def ask(self, command, timeout=None):
         """What the control socket takes, and its answer: status, price, shift, drain, abort, history, figures, defragment."""
+        if not self._thread.is_alive():
+            return {"ok": False, "why": self.failure or "the group does not run"}
         future = concurrent.futures.Future()
         self._post(lambda: self.command(command, lambda answer: future.done() or future.set_result(answer)))
         return future.result(timeout)
@@ -242,6 +244,9 @@ class Driver(Commands):
         waiters, self.when_running = self.when_running, []
         for told in waiters:
             told()
+        if self.figure_waiters and not self.failure:  # a rank that is gone has not answered
+            self.figures = {}
+            self.group.send_all({"op": "figures"})
 
     def _evict_lost(self, sequence):
         """Its cache is gone with a rank, or with a plan: it is computed anew. The group's own counts are made anew as well."""
