@@ -68,7 +68,8 @@ def start(checkpoint, **options):
     """A running Driver; close() it."""
     from gearbox_elastic.driver import Driver
     from gearbox_elastic.options import Options
-    options = {"ranks": 4, "gear": 1, "cache_mb": 16, **options}
+    # A busy machine is not silence: limits are short only where a test is about them.
+    options = {"ranks": 4, "gear": 1, "cache_mb": 16, "price_limit_s": 30.0, "step_limit_s": 60.0, **options}
     return Driver(Options.of_dict({"checkpoint": str(checkpoint), **options})).start()
 
 

@@ -88,9 +88,9 @@ class Gguf(unittest.TestCase):
         driver = elastic.start(path, ranks=2)
         try:
             for gear in gears:
-                self.assertTrue(driver.ask({"op": "shift", "gear": gear}, 60)["ok"])
+                self.assertTrue(driver.ask({"op": "shift", "gear": gear}, 120)["ok"])
                 found = elastic.Differences(self)
-                found.compare(f"gear {gear}", driver.submit(Request([1, 2, 3], max_tokens=40)).all(60), [token for token, _ in expected],
+                found.compare(f"gear {gear}", driver.submit(Request([1, 2, 3], max_tokens=40)).all(180), [token for token, _ in expected],
                               [margin for _, margin in expected])
                 found.check()
         finally:

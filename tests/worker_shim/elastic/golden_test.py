@@ -23,7 +23,7 @@ class Golden(unittest.TestCase):
         found = elastic.Differences(self)
         streams = [self.driver.submit(elastic.request(line)) for line in self.lines]
         for line, stream in zip(self.lines, streams):
-            found.compare(f"{name} {line['prompt']!r}", stream.all(120), line["greedy_ids"])
+            found.compare(f"{name} {line['prompt']!r}", stream.all(180), line["greedy_ids"])
         found.check()
 
     def test_all_prompts_together_in_every_gear(self):
@@ -43,7 +43,7 @@ class Golden(unittest.TestCase):
         for gear in (3, 4, 6):
             self.go_to(gear=gear)
             for line in self.lines[:4]:
-                found.compare(f"gear {gear} {line['prompt']!r}", self.driver.submit(elastic.request(line)).all(60), line["greedy_ids"])
+                found.compare(f"gear {gear} {line['prompt']!r}", self.driver.submit(elastic.request(line)).all(180), line["greedy_ids"])
         found.check()
 
     def test_uneven_by_hand(self):
@@ -75,11 +75,11 @@ class OtherSizes(unittest.TestCase):
         driver = elastic.start(self.path, ranks=ranks)
         try:
             for gear in gears:
-                self.assertTrue(driver.ask({"op": "shift", "gear": gear}, 60)["ok"])
+                self.assertTrue(driver.ask({"op": "shift", "gear": gear}, 120)["ok"])
                 found = elastic.Differences(self)
                 streams = [driver.submit(Request(prompt, max_tokens=40)) for prompt in self.prompts]
                 for number, (stream, expected) in enumerate(zip(streams, self.expected)):
-                    found.compare(f"{ranks} ranks, gear {gear}, prompt {number}", stream.all(60), [token for token, _ in expected],
+                    found.compare(f"{ranks} ranks, gear {gear}, prompt {number}", stream.all(180), [token for token, _ in expected],
                                   [margin for _, margin in expected])
                 found.check()
         finally:

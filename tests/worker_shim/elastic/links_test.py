@@ -86,15 +86,15 @@ class OnGloo(unittest.TestCase):
         lines = elastic.golden()[:6]
         driver = elastic.start(elastic.DATA / "stories260K.bin", collective="gloo", gear=3)
         try:
-            self.assertEqual(driver.ask({"op": "status"}, 10)["collective"], "gloo")
+            self.assertEqual(driver.ask({"op": "status"}, 60)["collective"], "gloo")
             for gear in (3, 6, 4, 5):
-                self.assertTrue(driver.ask({"op": "shift", "gear": gear}, 60)["ok"])
+                self.assertTrue(driver.ask({"op": "shift", "gear": gear}, 120)["ok"])
                 found = elastic.Differences(self)
                 streams = [driver.submit(elastic.request(line)) for line in lines]
                 if gear == 4:
-                    os.kill(driver.ask({"op": "status"}, 10)["ranks"][1]["pid"], signal.SIGKILL)
+                    os.kill(driver.ask({"op": "status"}, 60)["ranks"][1]["pid"], signal.SIGKILL)
                 for line, stream in zip(lines, streams):
-                    found.compare(f"gloo gear {gear} {line['prompt']!r}", stream.all(120), line["greedy_ids"])
+                    found.compare(f"gloo gear {gear} {line['prompt']!r}", stream.all(180), line["greedy_ids"])
                 found.check()
         finally:
             driver.close()

@@ -112,7 +112,7 @@ class Models(unittest.TestCase):
         parts = self.parts(prompt="a", max_tokens=120)
         next(parts)
         parts.close()
-        elastic.wait_for(lambda: self.model.driver.ask({"op": "status"}, 10)["running"] == 0)
+        elastic.wait_for(lambda: self.model.driver.ask({"op": "status"}, 60)["running"] == 0)
         self.assertEqual(self.model.open, 0)
 
     def test_one_that_waits_gives_way_to_others(self):

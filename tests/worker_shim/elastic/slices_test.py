@@ -34,10 +34,10 @@ class Slices(unittest.TestCase):
     def generate(self, driver):
         from gearbox_elastic.sequences import Request
         for stream in [driver.submit(Request([1, 2, 3], max_tokens=20)) for _ in range(4)]:
-            stream.all(60)
+            stream.all(180)
 
     def held(self, driver):
-        figures = driver.ask({"op": "figures"}, 20)["ranks"]
+        figures = driver.ask({"op": "figures"}, 60)["ranks"]
         status = driver.ask({"op": "status"}, 20)["ranks"]
         return [(rank["weight_bytes"], private_bytes(one["pid"])) for rank, one in zip(figures, status)]
 
@@ -73,11 +73,11 @@ class Slices(unittest.TestCase):
             self.generate(driver)
             rows = 4 * (3 + 19)  # of four sequences: the prompt, and each token but the last
             row = self.shape.dim * 4
-            moved = [rank["moved_bytes"] for rank in driver.ask({"op": "figures"}, 20)["ranks"]]
+            moved = [rank["moved_bytes"] for rank in driver.ask({"op": "figures"}, 60)["ranks"]]
             self.assertEqual(moved, [rows * row * (2 * self.shape.layers + 1)] * 4)
-            self.assertTrue(driver.ask({"op": "shift", "gear": 5}, 60)["ok"])
+            self.assertTrue(driver.ask({"op": "shift", "gear": 5}, 120)["ok"])
             self.generate(driver)
-            moved = [rank["moved_bytes"] for rank in driver.ask({"op": "figures"}, 20)["ranks"]]
+            moved = [rank["moved_bytes"] for rank in driver.ask({"op": "figures"}, 60)["ranks"]]
             self.assertEqual(moved, [rows * row] * 3 + [0])
         finally:
             driver.close()
@@ -89,16 +89,16 @@ class Slices(unittest.TestCase):
             stream = driver.submit(Request(list(range(64)), max_tokens=60))
             got = []
             while len(got) < 5:
-                got += stream.take(30)[0]
+                got += stream.take(60)[0]
             answer = driver.ask({"op": "shift", "gear": 3}, 60)
             # One rank had all; three quarters of the heads go to others. At least four full blocks, at most eight.
             block = self.shape.layers * 3 * self.shape.unit_bytes
             self.assertIn((answer["imported_bytes"] + answer["pause_bytes"]) / block, (4, 5, 6, 7, 8))
             self.assertGreaterEqual(answer["imported_bytes"], 4 * block)
             self.assertLessEqual(answer["pause_bytes"], 2 * block)
-            moved = sum(rank["cache_moved_bytes"] for rank in driver.ask({"op": "figures"}, 20)["ranks"])
+            moved = sum(rank["cache_moved_bytes"] for rank in driver.ask({"op": "figures"}, 60)["ranks"])
             self.assertEqual(moved, answer["imported_bytes"] + answer["pause_bytes"])
-            stream.all(60)
+            stream.all(180)
         finally:
             driver.close()
 

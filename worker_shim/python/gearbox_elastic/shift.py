@@ -61,7 +61,7 @@ class Shift:
     def tick(self, now):
         if self.state == "recording" and not self.writer.is_alive():
             self._written()
-        elif self.state == "stopping" and not self.driver.batching.steps:
+        if self.state == "stopping" and not self.driver.batching.steps:  # at once where no step is on its way: nothing would wake us
             self._switch()
         elif self.deadline is not None and now > self.deadline:
             silent = sorted(set(self.group.ranks) - self.answers)
