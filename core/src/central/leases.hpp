@@ -1,6 +1,6 @@
 // leases.hpp: the right to lead, given to one holder at a time, with a term that rises with each new holder.
 //
-// The table `leases` of central's database has holder and term; how long a lease still lasts is counted on the
+// The table `leases` of a small database has holder and term; how long a lease still lasts is counted on the
 // monotonic clock of this process alone. After a restart nobody knows when the last renewal was: a lease that is found
 // there lasts for one whole time to live more.
 #pragma once
@@ -34,11 +34,12 @@ class Leases {
   /// Errors: those of the database.
   static Outcome<Leases> open(const std::filesystem::path& database, Instant now);
 
-  /// `term`: of the lease that is to be renewed; none: a new life of `holder`, which gets a term of its own. Who holds
-  /// it may renew it also late, as long as nobody else got it. A new term is on disk before it is told.
-  /// Errors: overloaded: too many names; those of the database.
+  /// `term`: of the lease that is to be renewed; none: a new life of `holder`, which gets a term of its own, higher
+  /// than `above` (a term that somebody has obeyed already, from before this database was lost). Who holds it may renew
+  /// it also late, as long as nobody else got it. A new term is on disk before it is told. Errors: overloaded: too many
+  /// names; those of the database.
   Outcome<LeaseAnswer> ask(const std::string& name, const std::string& holder, milliseconds ttl,
-                           std::optional<std::uint64_t> term, Instant now);
+                           std::optional<std::uint64_t> term, Instant now, std::uint64_t above = 0);
   /// Given back before its time: another one may have it at once. Nothing when it is not `holder`'s with that term.
   void release(const std::string& name, const std::string& holder, std::uint64_t term, Instant now);
 
@@ -55,8 +56,8 @@ class Leases {
   std::map<std::string, Held> held_;
 };
 
-/// The control command "lease": {"name"?, "holder", "ttl_ms", "term"?, "release"?} → {"granted", "term", "holder",
-/// "left_ms"}. Errors: bad_frame, bad_name, bad_input; those of ask().
+/// The control command "lease": {"name"?, "holder", "ttl_ms", "term"?, "above"?, "release"?} → {"granted", "term",
+/// "holder", "left_ms"}. Errors: bad_frame, bad_name, bad_input; those of ask().
 Outcome<boost::json::object> lease_command(Leases& leases, const boost::json::object& request, Instant now);
 
 }  // namespace gearbox::central

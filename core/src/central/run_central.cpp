@@ -94,8 +94,14 @@ class Process {
     setup.balancer = instances->balancer;
     setup.chooser = instances->chooser;
     BOOST_OUTCOME_TRY(server_, Central::start(std::move(setup)));
-    BOOST_OUTCOME_TRY(Leases leases, Leases::open(state.central_db(), Clock::now()));
-    leases_.emplace(std::move(leases));
+    Outcome<Leases> leases = Leases::open(config::leases_db(state), Clock::now());
+    if (leases) {
+      leases_.emplace(std::move(leases).value());
+    } else {
+      // Devices and nodes do not need them: nobody leads the groups then.
+      no_leases_ = "the leases cannot be opened: " + describe(leases.error());
+      spdlog::error("event=no_leases role=central reason=\"{}\"", escaped(no_leases_));
+    }
     BOOST_OUTCOME_TRY(follow(instances));
     serving::ControlHandler handler = [this](std::string_view command, const boost::json::object& request) {
       return control(command, request);
@@ -147,6 +153,7 @@ class Process {
       follower_->standing().add_to(facts);
       return facts;
     }
+    if (command == "lease" && !leases_) return Error{Errc::io_error, no_leases_};
     if (command == "lease") return lease_command(*leases_, request, Clock::now());
     if (command == "placement") {
       const boost::json::value* const number = request.if_contains("placement");
@@ -164,6 +171,7 @@ class Process {
   std::unique_ptr<plugin_host::PluginHost> plugins_;
   std::unique_ptr<Central> server_;
   std::optional<Leases> leases_;
+  std::string no_leases_;  // why there are none
   std::unique_ptr<serving::ControlServer> controls_;
   std::unique_ptr<live::Follower> follower_;
 };

@@ -1,4 +1,4 @@
-// central_files.hpp: files in the state folder's run/ by which two centrals of one installation know of each other.
+// central_files.hpp: files of the state folder that are central's alone, or by which two of them know of each other.
 #pragma once
 
 #include "config/state_dir.hpp"
@@ -8,6 +8,11 @@ namespace gearbox::config {
 /// Control frames of a central that stands by.
 inline std::filesystem::path standby_socket(const StateDir& state) {
   return state.run() / "standby.sock";
+}
+
+/// Who may lead what. A file of its own: a copy of the accounts that is put back must not bring old terms back.
+inline std::filesystem::path leases_db(const StateDir& state) {
+  return state.root / "leases.db";
 }
 
 /// Locked by the one that serves.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 
 #include "support/temp_dir.hpp"
@@ -16,7 +17,7 @@ class LeasesTest : public ::testing::Test {
   LeasesTest() { open(); }
   void open() {
     leases_.reset();
-    auto opened = Leases::open(folder_.path() / "central.db", now_);
+    auto opened = Leases::open(folder_.path() / "leases.db", now_);
     ASSERT_TRUE(opened) << opened.error().detail;
     leases_.emplace(std::move(opened).value());
   }
@@ -102,6 +103,13 @@ TEST_F(LeasesTest, WhatIsGivenBackMayBeTakenAtOnce) {
   EXPECT_FALSE(ask("b").granted) << "of another term";
   leases_->release("scheduler", "a", 1, now_);
   EXPECT_EQ(ask("b").term, 2U);
+}
+
+TEST_F(LeasesTest, ANewTermIsAboveWhatWasObeyedBeforeTheFileWasLost) {
+  auto granted = leases_->ask("scheduler", "a", kTtl, {}, now_, 41);
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(granted.value().term, 42U);
+  EXPECT_FALSE(leases_->ask("scheduler", "a", kTtl, {}, now_, std::numeric_limits<std::uint64_t>::max()));
 }
 
 TEST_F(LeasesTest, TheCommandIsChecked) {
