@@ -2,7 +2,10 @@
 import os
 import socket
 import tempfile
+import time
 import unittest
+
+from gearbox_elastic.shape import ModelShape
 
 from support import elastic
 
@@ -210,6 +213,32 @@ class Files(Part):
 
 
 class Settings(Part):
+    def test_the_load_is_counted(self):
+        from gearbox_elastic.load import SPAN_S, Load
+        from gearbox_elastic.sequences import Request, Sequence, Stream
+        load = Load()
+        now = time.monotonic()
+        one, two = (Sequence(number, Request([1, 2, 3]), Stream()) for number in range(2))
+        load.came(one, now - 10)
+        load.came(two, now - 4)
+        for at in (now - 9, now - 8.5, now - 8):
+            one.tokens.append(7)
+            load.told(one, at)
+        load.ended(one, now - 8)
+        told = load.as_dict([two])
+        self.assertEqual([told[key] for key in ("arrived", "finished", "prompt_tokens", "output_tokens")], [2, 1, 6, 3])
+        self.assertAlmostEqual(told["first_token_ms"], 1000, delta=1)
+        self.assertAlmostEqual(told["per_token_ms"], 500, delta=1)
+        self.assertGreaterEqual(told["oldest_wait_ms"], 4000)
+        load.told(two, now + SPAN_S)  # what is older than a minute does not count any more
+        self.assertAlmostEqual(load._first.value(now + SPAN_S), (SPAN_S + 4) * 1000, delta=1)
+        self.assertIsNone(Load().as_dict([])["first_token_ms"])
+
+    def test_the_parameters_are_those_of_the_file(self):
+        shape = ModelShape(dim=64, hidden=172, layers=5, heads=8, kv_heads=4, vocab=512, positions=512)
+        tables = 2 * shape.positions * shape.head_size // 2
+        self.assertEqual(28 + 4 * (shape.parameters + tables), 1_056_540)  # stories260K.bin
+
     def test_a_wrong_option_is_named(self):
         from gearbox_elastic.options import Options
         for values, why in (({"rank": 4}, "unknown key 'rank'"), ({"ranks": "4"}, "ranks = '4'"), ({"ranks": 0}, "ranks = 0"),

@@ -9,6 +9,7 @@ import time
 import numpy as np
 
 from .batch import Batch, Sampled
+from .load import Load
 from .sampling import choose, choose_top_p
 from .sequences import Overloaded, Refused, Sequence, Stream, blocks_of
 
@@ -31,6 +32,7 @@ class Batching:
         self.steps = {}          # number → Step on its way
         self.next_sequence = self.next_step = 0
         self.evicted = self.tokens = self.steps_done = 0
+        self.load = Load()
         self.hold = False        # while the group is drained: nobody is admitted
         self.next_blocks = None  # while a shift is prepared: it counts cache for the next plan, too
         self.last_result = time.monotonic_ns()
@@ -56,6 +58,7 @@ class Batching:
             raise Overloaded(f"{len(self.waiting)} requests wait already")
         sequence = Sequence(self.next_sequence, request, stream or Stream())
         self.next_sequence += 1
+        self.load.came(sequence, time.monotonic())
         self.waiting.append(sequence)
         return sequence.stream
 
@@ -223,9 +226,11 @@ class Batching:
             sequence.tokens.append(token)
             self.tokens += 1
             sequence.stream.put(token, margin)
+            self.load.told(sequence, time.monotonic())
             over = (len(sequence.tokens) - sequence.prompt_length >= sequence.request.max_tokens or
                     len(sequence.tokens) >= self.group.shape.positions)
         if over:
+            self.load.ended(sequence, time.monotonic())
             self.remove(sequence)
             sequence.stream.end()
 

@@ -24,14 +24,16 @@ class Commands:
             done({"ok": False, "why": str(error)})
 
     def _status(self, command, done):
-        batching, group = self.batching, self.group
+        batching, group, shape = self.batching, self.group, self.group.shape
         done({"ok": True, "phase": self.phase, "gear": group.plan.gear if group.plan else None,
               "plan": group.plan.as_dict() if group.plan else None, "epoch": group.epoch, "term": self.record.term,
               "ranks": [{"rank": n, "pid": rank.pid, "used_units": group.used[n], "units": group.units}
                         for n, rank in sorted(group.ranks.items())],
               "shift": self.shift.state if self.shift else None, "running": len(batching.running), "waiting": len(batching.waiting),
               "tokens": batching.tokens, "steps": batching.steps_done, "evicted": batching.evicted, "shifts": len(self.history),
-              "collective": group.collective})
+              "collective": group.collective, "load": batching.load.as_dict(batching.waiting),
+              "shape": {"layers": shape.layers, "width": shape.dim, "heads": shape.heads, "kv_heads": shape.kv_heads,
+                        "head_width": shape.head_size, "parameters": shape.parameters}})
 
     def _asked_plan(self, command):
         if "plan" in command:

@@ -86,6 +86,7 @@ class Sequence:
         self.imported = 0          # blocks that the next owners have
         self.in_flight = False
         self.ends = frozenset(request.ends)
+        self.came_at, self.first_at = 0.0, None  # monotonic seconds, of load.py
 
     @property
     def pending(self):

@@ -49,6 +49,11 @@ class ModelShape:
         """One layer, one kv head, BLOCK positions, keys and values, FP32."""
         return 2 * BLOCK * self.head_size * 4
 
+    @property
+    def parameters(self):
+        layer = self.dim * (2 * self.heads + 2 * self.kv_heads) * self.head_size + 3 * self.dim * self.hidden + 2 * self.dim
+        return self.vocab * self.dim * (1 if self.tied else 2) + self.layers * layer + self.dim
+
     def as_dict(self):
         return dataclasses.asdict(self)
 
