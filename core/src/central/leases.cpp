@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "central/accounts_database.hpp"
@@ -59,7 +60,7 @@ Outcome<void> Leases::write(const std::string& name, const Held& held, milliseco
 }
 
 Outcome<LeaseAnswer> Leases::ask(const std::string& name, const std::string& holder, milliseconds ttl,
-                                 std::optional<std::uint64_t> term, Instant now) {
+                                 std::optional<std::uint64_t> term, Instant now, std::uint64_t above) {
   const auto found = held_.find(name);
   if (found == held_.end() && held_.size() >= kMost)
     return Error{Errc::overloaded, "there are " + std::to_string(kMost) + " leases already"};
@@ -74,7 +75,9 @@ Outcome<LeaseAnswer> Leases::ask(const std::string& name, const std::string& hol
   if (now < before.until && (!own || replaced)) {
     return LeaseAnswer{false, before.term, before.holder, std::chrono::ceil<milliseconds>(before.until - now)};
   }
-  Held next{holder, before.term + 1, after(now, ttl)};
+  constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());  // of SQLite
+  if (std::max(before.term, above) >= kHighest) return Error{Errc::bad_input, "there is no higher term"};
+  Held next{holder, std::max(before.term, above) + 1, after(now, ttl)};
   BOOST_OUTCOME_TRY(write(name, next, ttl));
   held_[name] = next;
   return LeaseAnswer{true, next.term, holder, ttl};
@@ -90,12 +93,14 @@ Outcome<json::object> lease_command(Leases& leases, const json::object& request,
   std::string holder;
   std::int64_t ttl = 0;
   std::uint64_t term = 0;
+  std::uint64_t above = 0;
   bool release = false;
   link::ObjectReader reader(request);
   reader.read("name", name, kMaxNameBytes);
   reader.read("holder", holder, kMaxNameBytes);
   reader.read("ttl_ms", ttl);
   reader.read("term", term);
+  reader.read("above", above);
   reader.read("release", release);
   BOOST_OUTCOME_TRY(reader.result());
   BOOST_OUTCOME_TRY(check_name("lease", name));
@@ -108,7 +113,7 @@ Outcome<json::object> lease_command(Leases& leases, const json::object& request,
     return Error{Errc::bad_input,
                  "ttl_ms must be " + std::to_string(kShortest.count()) + " to " + std::to_string(kLongest.count())};
   const std::optional<std::uint64_t> renewed = request.contains("term") ? std::optional(term) : std::nullopt;
-  BOOST_OUTCOME_TRY(const LeaseAnswer answer, leases.ask(name, holder, milliseconds(ttl), renewed, now));
+  BOOST_OUTCOME_TRY(const LeaseAnswer answer, leases.ask(name, holder, milliseconds(ttl), renewed, now, above));
   return json::object{
       {"granted", answer.granted}, {"term", answer.term}, {"holder", answer.holder}, {"left_ms", answer.left.count()}};
 }

@@ -35,11 +35,12 @@ class Leases {
   /// Where the accounts are. Errors: those of the database.
   static Outcome<Leases> open(const AccountsPlace& place, Instant now);
 
-  /// `term`: of the lease that is to be renewed; none: a new life of `holder`, which gets a term of its own. Who holds
-  /// it may renew it also late, as long as nobody else got it. A new term is on disk before it is told.
-  /// Errors: overloaded: too many names; those of the database.
+  /// `term`: of the lease that is to be renewed; none: a new life of `holder`, which gets a term of its own, higher
+  /// than `above` (a term that somebody has obeyed already, from before this database was lost). Who holds it may renew
+  /// it also late, as long as nobody else got it. A new term is on disk before it is told. Errors: overloaded: too many
+  /// names; those of the database.
   Outcome<LeaseAnswer> ask(const std::string& name, const std::string& holder, milliseconds ttl,
-                           std::optional<std::uint64_t> term, Instant now);
+                           std::optional<std::uint64_t> term, Instant now, std::uint64_t above = 0);
   /// Given back before its time: another one may have it at once. Nothing when it is not `holder`'s with that term.
   void release(const std::string& name, const std::string& holder, std::uint64_t term, Instant now);
 
@@ -56,8 +57,8 @@ class Leases {
   std::map<std::string, Held> held_;
 };
 
-/// The control command "lease": {"name"?, "holder", "ttl_ms", "term"?, "release"?} → {"granted", "term", "holder",
-/// "left_ms"}. Errors: bad_frame, bad_name, bad_input; those of ask().
+/// The control command "lease": {"name"?, "holder", "ttl_ms", "term"?, "above"?, "release"?} → {"granted", "term",
+/// "holder", "left_ms"}. Errors: bad_frame, bad_name, bad_input; those of ask().
 Outcome<boost::json::object> lease_command(Leases& leases, const boost::json::object& request, Instant now);
 
 }  // namespace gearbox::central

@@ -105,10 +105,9 @@ class Process {
     setup.balancer = instances->balancer;
     setup.chooser = instances->chooser;
     BOOST_OUTCOME_TRY(server_, Central::start(std::move(setup)));
-    AccountsPlace beside = accounts;
-    beside.on_loop = true;
-    BOOST_OUTCOME_TRY(Leases leases, Leases::open(beside, Clock::now()));
-    leases_.emplace(std::move(leases));
+    leases_at_ = accounts;
+    leases_at_.on_loop = true;
+    open_leases();
     BOOST_OUTCOME_TRY(follow(instances));
     serving::ControlHandler handler = [this](std::string_view command, const boost::json::object& request) {
       return control(command, request);
@@ -149,6 +148,18 @@ class Process {
     return done();
   }
 
+  /// Devices and nodes do not need them: without them nobody leads the groups, and the next who asks has them opened.
+  void open_leases() {
+    Outcome<Leases> leases = Leases::open(leases_at_, Clock::now());
+    if (leases) {
+      leases_.emplace(std::move(leases).value());
+      return;
+    }
+    std::string why = "the leases cannot be opened: " + describe(leases.error());
+    if (why != no_leases_) spdlog::error("event=no_leases role=central reason=\"{}\"", escaped(why));
+    no_leases_ = std::move(why);
+  }
+
   Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request) {
     if (command == "status") {
       boost::json::object status = server_->status();
@@ -160,7 +171,11 @@ class Process {
       follower_->standing().add_to(facts);
       return facts;
     }
-    if (command == "lease") return lease_command(*leases_, request, Clock::now());
+    if (command == "lease") {
+      if (!leases_) open_leases();
+      if (!leases_) return Error{Errc::io_error, no_leases_};
+      return lease_command(*leases_, request, Clock::now());
+    }
     if (command == "placement") {
       const boost::json::value* const number = request.if_contains("placement");
       boost::system::error_code failure;
@@ -177,6 +192,8 @@ class Process {
   std::unique_ptr<plugin_host::PluginHost> plugins_;
   std::unique_ptr<Central> server_;
   std::optional<Leases> leases_;
+  AccountsPlace leases_at_;
+  std::string no_leases_;  // why there are none
   std::unique_ptr<serving::ControlServer> controls_;
   std::unique_ptr<live::Follower> follower_;
 };

@@ -1,4 +1,4 @@
-// central_files.hpp: files in the state folder's run/ by which two centrals of one installation know of each other.
+// central_files.hpp: files of the state folder that are central's alone, or by which two of them know of each other.
 #pragma once
 
 #include "config/state_dir.hpp"

@@ -47,8 +47,15 @@ void hide_in_urls(std::string& text) {
   constexpr std::string_view kSign = "://";
   for (std::size_t at = 0; (at = text.find(kSign, at)) != std::string::npos;) {
     at += kSign.size();
-    const std::size_t end = std::min(text.find_first_of("/?# \t\n", at), text.size());
-    const std::size_t host = text.rfind('@', end);
+    // A password may hold what divides a URL: the last "@" of the word counts, as long as no host can lie before it.
+    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
+    const std::size_t path = std::min(text.find_first_of("/?#", at), end);
+    std::size_t host = text.rfind('@', path);
+    if (host == std::string::npos || host < at) {
+      const std::size_t first_colon = text.find(':', at);
+      const bool port = first_colon < path && text.find_first_not_of("0123456789", first_colon + 1) >= path;
+      host = first_colon < path && !port ? text.rfind('@', end) : std::string::npos;
+    }
     const std::size_t colon = text.find(':', at);
     if (host == std::string::npos || host < at || colon == std::string::npos || colon > host) continue;
     text.replace(colon + 1, host - colon - 1, kHidden);
@@ -56,6 +63,19 @@ void hide_in_urls(std::string& text) {
 }
 
 }  // namespace
+
+bool names_a_secret(std::string_view key) {
+  const std::string name = lower(key);
+  if (name.ends_with("_file") || name.ends_with("_path")) return false;
+  for (const std::string_view word : {"password", "passwd", "secret", "token", "api_key", "apikey", "private_key"}) {
+    if (name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::string hidden(std::string_view value) {
+  return value.empty() ? std::string() : std::string(kHidden);
+}
 
 std::string without_passwords(std::string_view text) {
   std::string out(text);

@@ -10,4 +10,10 @@ namespace gearbox::config {
 /// password in SCHEME://USER:PASSWORD@HOST. Plugins of ours refuse both; others may not.
 std::string without_passwords(std::string_view text);
 
+/// Is an option of that name a secret as a whole? "password", "db_password", "token", "api_key", "secret" ...; not the
+/// name of a file that holds one.
+bool names_a_secret(std::string_view key);
+/// "***"; empty stays empty.
+std::string hidden(std::string_view value);
+
 }  // namespace gearbox::config

@@ -48,7 +48,7 @@ class List {
             char digits[32];  // the shortest that reads back as the same number
             add(key, std::string(digits, std::to_chars(digits, digits + sizeof digits, held).ptr), Value::Kind::number);
           } else {
-            text(key, without_passwords(held));
+            text(key, names_a_secret(key) ? hidden(held) : without_passwords(held));
           }
         },
         value);

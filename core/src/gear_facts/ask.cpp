@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "gear_facts/pages.hpp"
+#include "link/json_reader.hpp"
 #include "serving/control_client.hpp"
 #include "serving/local_socket.hpp"
 
@@ -136,16 +137,20 @@ asio::awaitable<Outcome<Snapshot>> ask_snapshot(asio::any_io_executor executor, 
   co_return std::move(snapshot);
 }
 
-asio::awaitable<Outcome<std::vector<GroupRecord>>> ask_records(asio::any_io_executor executor,
-                                                               std::filesystem::path socket, milliseconds within) {
+asio::awaitable<Outcome<Records>> ask_records(asio::any_io_executor executor, std::filesystem::path socket,
+                                              milliseconds within) {
   json::object command{{"command", "groups"}};
   Outcome<Listed> listed = co_await ask_list(std::move(executor), std::move(socket), std::move(command), within);
   if (!listed) co_return listed.error();
-  std::vector<GroupRecord> records;
+  Records records;
+  link::ObjectReader head(listed.value().head);
+  head.read("term", records.term);
+  const Outcome<void> read = head.result();
+  if (!read) co_return read.error();
   for (const json::object& each : listed.value().list) {
     Outcome<GroupRecord> record = read_record(each);
     if (!record) co_return record.error();
-    records.push_back(std::move(record).value());
+    records.groups.push_back(std::move(record).value());
   }
   co_return std::move(records);
 }

@@ -36,10 +36,14 @@ boost::asio::awaitable<Outcome<Listed>> ask_list(boost::asio::any_io_executor ex
 /// The observer's newest round. Errors: as ask_role.
 boost::asio::awaitable<Outcome<Snapshot>> ask_snapshot(boost::asio::any_io_executor executor,
                                                        std::filesystem::path socket, milliseconds within);
-/// What the executor knows of its groups. Errors: as ask_role.
-boost::asio::awaitable<Outcome<std::vector<GroupRecord>>> ask_records(boost::asio::any_io_executor executor,
-                                                                      std::filesystem::path socket,
-                                                                      milliseconds within);
+/// What the executor knows of its groups.
+struct Records {
+  std::uint64_t term = 0;  // the highest that it has obeyed
+  std::vector<GroupRecord> groups;
+};
+/// Errors: as ask_role.
+boost::asio::awaitable<Outcome<Records>> ask_records(boost::asio::any_io_executor executor,
+                                                     std::filesystem::path socket, milliseconds within);
 
 /// JSON of a bounded depth. Errors: bad_frame.
 Answer parse_answer(std::string_view text);

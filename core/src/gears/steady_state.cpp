@@ -11,7 +11,9 @@ namespace {
 
 constexpr int kHalvings = 40;
 constexpr double kLongestStep = 20.0;  // seconds; beyond it nobody would call it serving
-constexpr double kMostRows = 512;      // sequences in one step
+constexpr double kShortestStep = 1e-7;
+constexpr double kPrecision = 1e-6;  // of a step's length
+constexpr double kMostRows = 512;    // sequences in one step
 
 /// What is in one step of `length` seconds when `rate` requests a second come to the replica.
 struct Flow {
@@ -35,21 +37,40 @@ struct Flow {
   }
 
   /// The shortest step in which all that arrives during it is done; above kLongestStep when there is none.
+  ///
+  /// What a step costs beyond its length is nearly straight in the length: false position finds the zero in a few tries
+  /// (the Illinois form, so that both ends move); it is most of what a decision about many groups costs.
   double step_at(double rate) const {
-    double low = 0;
     double high = kLongestStep;
-    if (!keeps_up(rate, high)) return 2 * kLongestStep;
-    for (int i = 0; i < kHalvings; ++i) {
-      const double middle = (low + high) / 2;
-      (keeps_up(rate, middle) ? high : low) = middle;
+    double over = excess(rate, high);
+    if (over > 0) return 2 * kLongestStep;
+    double low = kShortestStep;
+    double under = excess(rate, low);
+    if (under <= 0) return low;
+    int side = 0;
+    for (int i = 0; i < kHalvings && high - low > kPrecision * high; ++i) {
+      const double middle = low + (high - low) * under / (under - over);
+      const double found = excess(rate, middle);
+      if (found > 0) {
+        low = middle;
+        under = found;
+        if (side > 0) over /= 2;
+        side = 1;
+      } else {
+        high = middle;
+        over = found;
+        if (side < 0) under /= 2;
+        side = -1;
+      }
     }
     return high;
   }
 
-  bool keeps_up(double rate, double length) const {
+  /// How much longer it takes to do what arrives in `length` seconds than that.
+  double excess(double rate, double length) const {
     const double rows = rate * demand.output_tokens * length;
     const double prompt = rate * demand.prompt_tokens * length;
-    return price(rows, prompt).total() <= length;
+    return price(rows, prompt).total() - length;
   }
 
   bool carries(double rate) const {

@@ -34,9 +34,10 @@ Outcome<LeaseAnswer> read_answer(const json::object& object) {
 }  // namespace
 
 asio::awaitable<Outcome<LeaseAnswer>> CentralLease::ask(std::string holder, milliseconds ttl,
-                                                        std::optional<std::uint64_t> term) {
+                                                        std::optional<std::uint64_t> term, std::uint64_t above) {
   json::object command{{"command", "lease"}, {"name", "scheduler"}, {"holder", holder}, {"ttl_ms", ttl.count()}};
   if (term) command["term"] = *term;
+  if (above > 0) command["above"] = above;
   const gear_facts::Answer answer = co_await gear_facts::ask_role(executor_, socket_, std::move(command), kAnswer);
   if (!answer) co_return answer.error();
   co_return read_answer(answer.value());

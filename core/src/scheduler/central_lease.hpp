@@ -15,7 +15,7 @@ class CentralLease final : public Lease {
       : executor_(std::move(executor)), socket_(std::move(central_socket)) {}
 
   boost::asio::awaitable<Outcome<LeaseAnswer>> ask(std::string holder, milliseconds ttl,
-                                                   std::optional<std::uint64_t> term) override;
+                                                   std::optional<std::uint64_t> term, std::uint64_t above) override;
   boost::asio::awaitable<void> release(std::string holder, std::uint64_t term) override;
 
  private:

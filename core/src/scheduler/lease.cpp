@@ -1,5 +1,7 @@
 #include "scheduler/lease.hpp"
 
+#include <algorithm>
+
 #include "gearbox/base/text.hpp"
 
 namespace gearbox::scheduler {
@@ -19,6 +21,11 @@ void LeaseKeeper::answered(const Outcome<LeaseAnswer>& answer, Instant asked) {
   }
   term_ = answer.value().term;
   until_ = after(asked, ttl_);
+}
+
+void LeaseKeeper::outranked(std::uint64_t term) {
+  above_ = std::max(above_, term);
+  term_.reset();
 }
 
 }  // namespace gearbox::scheduler

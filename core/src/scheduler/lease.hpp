@@ -25,10 +25,11 @@ struct LeaseAnswer {
 class Lease {
  public:
   virtual ~Lease() = default;
-  /// Acquires, or, with the term that was granted before, renews. A new term is above all that were granted before.
+  /// Acquires, or, with the term that was granted before, renews. A new term is above all that were granted before, and
+  /// above `above`.
   /// Bounded by itself. Errors: whatever keeps the store from answering; nothing is granted then.
   virtual boost::asio::awaitable<Outcome<LeaseAnswer>> ask(std::string holder, milliseconds ttl,
-                                                           std::optional<std::uint64_t> term) = 0;
+                                                           std::optional<std::uint64_t> term, std::uint64_t above) = 0;
   /// Gives it back, so that the next one need not wait. Best effort.
   virtual boost::asio::awaitable<void> release(std::string holder, std::uint64_t term) = 0;
 };
@@ -45,6 +46,10 @@ class LeaseKeeper {
   /// `asked`: when the question was sent: from then on it lasts, not from the answer.
   void answered(const Outcome<LeaseAnswer>& answer, Instant asked);
 
+  /// Somebody has obeyed `term`, which is higher than the one held: the store has forgotten it. A new one is needed.
+  void outranked(std::uint64_t term);
+  std::uint64_t above() const { return above_; }
+
   bool holds(Instant now) const { return term_ && now < until_; }
   /// To renew with; none: ask for a new one.
   std::optional<std::uint64_t> term() const { return term_; }
@@ -59,6 +64,7 @@ class LeaseKeeper {
   Instant until_{};
   std::string leader_;
   std::uint64_t leaders_term_ = 0;
+  std::uint64_t above_ = 0;
   std::string problem_ = "nobody has been asked yet";
 };
 

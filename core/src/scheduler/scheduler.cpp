@@ -101,8 +101,8 @@ asio::awaitable<void> Scheduler::keep_lease(Scheduler* self) {
     const bool led = self->keeper_.holds(asked);
     const std::uint64_t before = self->keeper_.term().value_or(0);
     std::string holder = self->setup_.config->node.name;
-    const Outcome<LeaseAnswer> answer =
-        co_await self->setup_.lease->ask(std::move(holder), self->keeper_.ttl(), self->keeper_.term());
+    const Outcome<LeaseAnswer> answer = co_await self->setup_.lease->ask(std::move(holder), self->keeper_.ttl(),
+                                                                         self->keeper_.term(), self->keeper_.above());
     self->keeper_.answered(answer, asked);
     self->asked_ = true;
     const bool leads = self->keeper_.holds(Clock::now());
@@ -167,9 +167,15 @@ asio::awaitable<void> Scheduler::one_round() {
   if (!snapshot) co_return told("the observer: " + escaped(describe(snapshot.error())));
   if (!is_new(snapshot.value())) co_return;  // nothing new was seen: nothing new can be decided
   note_links(snapshot.value());
-  const Outcome<std::vector<gear_facts::GroupRecord>> records =
+  const Outcome<gear_facts::Records> records =
       co_await gear_facts::ask_records(executor, gear_facts::executor_socket(setup_.state), kAnswer);
   if (!records) co_return told("the executor: " + escaped(describe(records.error())));
+  if (keeper_.holds(Clock::now()) && records.value().term > *keeper_.term()) {
+    told("term " + std::to_string(records.value().term) + " has been obeyed already, and this one is lower");
+    keeper_.outranked(records.value().term);
+    lease_tick_.cancel();
+    co_return;
+  }
   if (!setup_.policy.policy) co_return told("plugin gear '" + setup_.policy.name + "' is barred; see `broker plugins`");
 
   // What is in force now is this round's: both may change while shifts are ordered.
@@ -177,8 +183,8 @@ asio::awaitable<void> Scheduler::one_round() {
   const std::shared_ptr<plugin::GearPolicy> policy = setup_.policy.policy;
   const Instant now = Clock::now();
   misfits_.forget_old(now);
-  const ViewInputs inputs{&snapshot.value(), &records.value(), &config->gears,
-                          &misfits_,         trust_.value(),   trust_.distrusted()};
+  const ViewInputs inputs{&snapshot.value(), &records.value().groups, &config->gears,
+                          &misfits_,         trust_.value(),          trust_.distrusted()};
   const View view(inputs, numbers_, now);
   left_ = view.left_out();
   groups_ = view.cluster().groups.size();

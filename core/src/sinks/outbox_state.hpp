@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -65,6 +66,7 @@ struct Outbox::State {
 
   // Of the thread.
   Instant told_at{};
+  std::set<std::string> buried;  // letters of the batch that the disk has not taken: they are in their files already
   std::thread thread;
 
   explicit State(Setup wanted) : setup(std::move(wanted)) {}

@@ -83,6 +83,7 @@ Outcome<void> Outbox::State::write(std::vector<Order>& batch) {
     queue.rollback();
     return written;
   }
+  buried.clear();
   put_in_force(batch, changes, lost);
   return written;
 }
@@ -128,12 +129,23 @@ Outcome<void> Outbox::State::write(const Report& report, Change& change) {
 void Outbox::State::bury(const config::SinkConfig& sink, Change& change, std::uint64_t& lost) {
   DeadLetters letters(folder_of(sink.name), sink.dead_letter_bytes);
   for (const auto& [why, events] : change.letters) {
-    const Outcome<void> added = letters.add({events.begin(), events.end()}, why);
+    std::vector<std::string_view> fresh;
+    std::vector<std::string> marks;
+    for (const std::string& event : events) {
+      std::string mark = sink.name + '\0' + why + '\0' + event;
+      if (buried.contains(mark)) continue;
+      fresh.push_back(event);
+      marks.push_back(std::move(mark));
+    }
+    change.dead += events.size() - fresh.size();
+    if (fresh.empty()) continue;
+    const Outcome<void> added = letters.add(fresh, why);
     if (added) {
-      change.dead += events.size();
+      change.dead += fresh.size();
+      buried.insert(marks.begin(), marks.end());
       continue;
     }
-    lost += events.size();
+    lost += fresh.size();
     const std::lock_guard lock(mutex);
     complain(added.error());
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -110,6 +111,13 @@ TEST_P(LeasesTest, WhatIsGivenBackMayBeTakenAtOnce) {
   EXPECT_FALSE(ask("b").granted) << "of another term";
   leases_->release("scheduler", "a", 1, now_);
   EXPECT_EQ(ask("b").term, 2U);
+}
+
+TEST_P(LeasesTest, ANewTermIsAboveWhatWasObeyedBeforeTheFileWasLost) {
+  auto granted = leases_->ask("scheduler", "a", kTtl, {}, now_, 41);
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(granted.value().term, 42U);
+  EXPECT_FALSE(leases_->ask("scheduler", "a", kTtl, {}, now_, std::numeric_limits<std::uint64_t>::max()));
 }
 
 TEST_P(LeasesTest, TheCommandIsChecked) {

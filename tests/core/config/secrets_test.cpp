@@ -16,7 +16,9 @@ TEST(Secrets, PasswordsAreNotShown) {
       {"sslpassword=s3", "sslpassword=***"},
       {"password=", "password=***"},
       {"postgresql://u:s3@db/x?password=s3&y=1", "postgresql://u:***@db/x?password=***&y=1"},
-      {"http://u:s3@[::1]:80/ https://v:s@3@h", "http://u:***@[::1]:80/ https://v:***@h"}};
+      {"http://u:s3@[::1]:80/ https://v:s@3@h", "http://u:***@[::1]:80/ https://v:***@h"},
+      {"amqp://u:s/3@h/x", "amqp://u:***@h/x"},
+      {"amqp://u:s#3?@h", "amqp://u:***@h"}};
   for (const auto& [text, shown] : cases) EXPECT_EQ(without_passwords(text), shown);
 }
 
@@ -25,6 +27,16 @@ TEST(Secrets, OtherTextsStayAsTheyAre) {
                            "passfile=/etc/pass", "a=b"}) {
     EXPECT_EQ(without_passwords(text), text);
   }
+}
+
+TEST(Secrets, AnOptionThatIsNamedASecretIsOneAsAWhole) {
+  for (const char* key : {"password", "db_password", "token", "API_KEY", "secret"})
+    EXPECT_TRUE(names_a_secret(key)) << key;
+  for (const char* key : {"token_file", "password_path", "connection", "timeout_ms"})
+    EXPECT_FALSE(names_a_secret(key)) << key;
+  Config config;
+  config.plugins.options["other"].emplace("token", std::string("s3cret"));
+  for (const Value& value : values_of(config)) EXPECT_EQ(value.value.find("s3cret"), std::string::npos) << value.key;
 }
 
 TEST(Secrets, OptionsOfSinksAndPluginsAreShownWithout) {

@@ -43,5 +43,14 @@ TEST_F(LeaseKeeperTest, ARefusalEndsItAtOnce) {
   EXPECT_EQ(keeper_.leaders_term(), 4U);
 }
 
+TEST_F(LeaseKeeperTest, AHigherTermThatWasObeyedAsksForANewOne) {
+  keeper_.answered(LeaseAnswer{true, 3, "a", kTtl}, now_);
+  keeper_.outranked(9);
+  EXPECT_FALSE(keeper_.holds(now_));
+  EXPECT_EQ(keeper_.above(), 9U);
+  keeper_.answered(LeaseAnswer{true, 10, "a", kTtl}, now_);
+  EXPECT_TRUE(keeper_.holds(now_));
+}
+
 }  // namespace
 }  // namespace gearbox::scheduler

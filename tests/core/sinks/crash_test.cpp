@@ -1,6 +1,8 @@
 // What the queue holds when its process is killed: its files are copied while it is at work, and opened by another one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -85,6 +87,36 @@ TEST_F(SinkCrash, TheNextProcessKnowsWhichEventsWereWritten) {
   next->put(event_of(2));  // told once more
   next->put(event_of(3));
   EXPECT_EQ(sink->wait_for(1), names(3, 4)) << "it is known, and was delivered";
+}
+
+TEST_F(SinkCrash, ALetterIsWrittenOnceThoughTheQueuesDiskIsFullForAWhile) {
+  Outbox::Setup small = setup(absent_sink());
+  small.sinks.front().config.max_events = 40;
+  const auto outbox = open(std::move(small));
+  for (std::uint8_t i = 0; i < 40; ++i) {  // one by one: the database's log is far longer than a letter afterwards
+    outbox->put(event_of(i));
+    ASSERT_TRUE(comes_true([&] { return outbox->facts().handed_over == 0; }));
+  }
+  const fs::path log = folder_.path() / "outbox/queue.db-wal";
+  ASSERT_GT(fs::file_size(log), 64U << 10);
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit limit {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  struct rlimit none = limit;
+  none.rlim_cur = 64U << 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  outbox->put(event_of(40));  // one too many: a letter
+  const bool failed = comes_true([&] { return !outbox->facts().last_error.empty(); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  ::signal(SIGXFSZ, before);
+  ASSERT_TRUE(failed);
+  ASSERT_TRUE(comes_true([&] { return outbox->facts().handed_over == 0; }));
+  EXPECT_EQ(outbox->facts().sinks.front().dead_letters, 1U);
+  std::ifstream file(folder_.path() / "sinks/one/dead.ndjson");
+  std::string line;
+  int lines = 0;
+  while (std::getline(file, line)) ++lines;
+  EXPECT_EQ(lines, 1);
 }
 
 TEST_F(SinkCrash, ADamagedQueueIsSetAside) {
