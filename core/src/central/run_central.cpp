@@ -23,13 +23,12 @@
 #include "plugin_host/plugin_host.hpp"
 #include "plugin_host/plugins_json.hpp"
 #include "serving/control.hpp"
+#include "serving/exit_codes.hpp"
 #include "serving/stop_signals.hpp"
 
 namespace gearbox::central {
 
 namespace {
-
-constexpr int kExitLeadLost = 1;  // starting again helps
 
 /// The plugin objects that central works with.
 struct Instances {
@@ -197,7 +196,7 @@ Outcome<bool> take_lock(const config::StateDir& state, CentralLock& lock, bool w
 [[noreturn]] void end_without_lead(const std::string& reason) {
   spdlog::error("event=lead_lost role=central reason=\"{}\"", escaped(reason, 500));
   spdlog::default_logger()->flush();
-  std::_Exit(kExitLeadLost);
+  std::_Exit(serving::kExitLeadLost);
 }
 
 /// Until it is this central's turn. True: `lock` is held and watched. False: told to stop.
