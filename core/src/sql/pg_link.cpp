@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -15,9 +14,10 @@ namespace gearbox::sql {
 
 namespace {
 
-constexpr milliseconds kConnectWithin{5'000};  // of one try, however often it is gone on with
-constexpr Oid kText = 25;                      // as in the server's pg_type
-constexpr Oid kNumber = 20;                    // of 64 bits
+// Without a step forward a try is given up, however often it is gone on with.
+constexpr milliseconds kConnectWithin{5'000};
+constexpr Oid kText = 25;    // as in the server's pg_type
+constexpr Oid kNumber = 20;  // of 64 bits
 
 std::string one_line(const char* text) {
   std::string line;
@@ -92,6 +92,8 @@ void PgLink::close() {
   if (handle_ != nullptr) PQfinish(handle_);
   handle_ = nullptr;
   state_ = State::closed;
+  last_ = PgRows();
+  failed_.reset();
 }
 
 int PgLink::socket() const {
@@ -114,7 +116,7 @@ Outcome<bool> PgLink::connect(Instant deadline) {
     const std::array values = {
         "gearbox", "2", "1", "3", "4000", "read-write", connection_.c_str(), "UTF8", static_cast<const char*>(nullptr)};
     handle_ = PQconnectStartParams(words.data(), values.data(), 1);
-    begun_ = Clock::now();
+    moved_ = Clock::now();
     if (handle_ == nullptr) return lost("no memory");
     // libpq's own prints to stderr; a connection that ends says why when it is used.
     PQsetNoticeProcessor(
@@ -124,10 +126,8 @@ Outcome<bool> PgLink::connect(Instant deadline) {
     wanted_ = POLLOUT;
   }
   while (state_ == State::connecting) {
-    if (!ready(PQsocket(handle_), wanted_, deadline)) {
-      if (Clock::now() - begun_ < kConnectWithin) return false;
-      return lost("it did not take the connection within " + std::to_string(kConnectWithin.count()) + " ms");
-    }
+    if (!ready(PQsocket(handle_), wanted_, deadline)) return still_connecting();
+    moved_ = Clock::now();
     switch (PQconnectPoll(handle_)) {
       case PGRES_POLLING_READING:
         wanted_ = POLLIN;
@@ -145,14 +145,23 @@ Outcome<bool> PgLink::connect(Instant deadline) {
         return lost(one_line(PQerrorMessage(handle_)));
     }
   }
-  // Its answer is short: waited for like any, so that a connection is usable or not there.
-  if (Outcome<PgRows> set = answer(std::max(deadline, after(Clock::now(), milliseconds{100}))); !set) {
+  // Its answer may come in a later call, as those before it: a network's way there and back may take longer than a
+  // call.
+  Outcome<bool> whole = gather(deadline);
+  if (whole && !whole.value()) return still_connecting();
+  const Outcome<PgRows> set = whole ? gathered() : Outcome<PgRows>(whole.error());
+  if (!set) {
     const Error reason = set.error();
     close();
     return reason;
   }
   state_ = State::open;
   return true;
+}
+
+Outcome<bool> PgLink::still_connecting() {
+  if (Clock::now() - moved_ < kConnectWithin) return false;
+  return lost("it did not take the connection within " + std::to_string(kConnectWithin.count()) + " ms");
 }
 
 bool PgLink::is_open() {
@@ -186,28 +195,35 @@ Outcome<PgRows> PgLink::run(const std::string& sql, const std::vector<PgValue>& 
 }
 
 Outcome<PgRows> PgLink::answer(Instant deadline) {
-  PgRows last;
-  std::optional<Error> failed;
+  BOOST_OUTCOME_TRY(const bool whole, gather(deadline));
+  if (!whole) return lost("no answer in time");
+  return gathered();
+}
+
+Outcome<bool> PgLink::gather(Instant deadline) {
   for (;;) {
     for (;;) {
       const int unsent = PQflush(handle_);
       if (unsent < 0) return lost(one_line(PQerrorMessage(handle_)));
       if (unsent == 0 && PQisBusy(handle_) == 0) break;
-      if (!ready(PQsocket(handle_), static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN), deadline)) {
-        return lost("no answer in time");
-      }
+      if (!ready(PQsocket(handle_), static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN), deadline)) return false;
       if (PQconsumeInput(handle_) == 0) return lost(one_line(PQerrorMessage(handle_)));
     }
     PGresult* const result = PQgetResult(handle_);
-    if (result == nullptr) break;
+    if (result == nullptr) return true;
     PgRows rows(result);
     const ExecStatusType status = PQresultStatus(result);
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-      last = std::move(rows);
-    } else if (!failed) {
-      failed = error_of(result);
+      last_ = std::move(rows);
+    } else if (!failed_) {
+      failed_ = error_of(result);
     }
   }
+}
+
+Outcome<PgRows> PgLink::gathered() {
+  PgRows last = std::exchange(last_, PgRows());
+  const std::optional<Error> failed = std::exchange(failed_, std::nullopt);
   if (PQstatus(handle_) != CONNECTION_OK) return lost(failed ? failed->detail : one_line(PQerrorMessage(handle_)));
   if (failed) return *failed;
   return last;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,13 +65,18 @@ class PgLink {
  private:
   enum class State { closed, connecting, setting_up, open };
   Outcome<PgRows> answer(Instant deadline);
+  Outcome<bool> gather(Instant deadline);  // true: the answer is whole, false: there is more to come
+  Outcome<PgRows> gathered();
+  Outcome<bool> still_connecting();
   Error lost(const std::string& reason);
 
   std::string connection_, set_up_;
   pg_conn* handle_ = nullptr;
   State state_ = State::closed;
-  short wanted_ = 0;  // what poll() is to wait for while connecting
-  Instant begun_{};   // of connecting
+  short wanted_ = 0;      // what poll() is to wait for while connecting
+  Instant moved_{};       // when connecting last came a step forward
+  PgRows last_;           // of the answer that is being gathered
+  std::optional<Error> failed_;
 };
 
 }  // namespace gearbox::sql

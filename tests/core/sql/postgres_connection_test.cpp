@@ -9,11 +9,13 @@
 #include <string>
 
 #include "sql/pg_link.hpp"
+#include "support/delaying_proxy.hpp"
 #include "support/postgres_server.hpp"
 
 namespace gearbox::sql {
 namespace {
 
+using gearbox::testing::DelayingProxy;
 using gearbox::testing::PostgresServer;
 
 /// Errc{}: it went well.
@@ -126,6 +128,21 @@ TEST_F(PostgresConnectionTest, ATransactionThatTheFenceRefusesWritesNothing) {
   administer("UPDATE fence SET term = 1");
   Transaction transaction(*database);
   EXPECT_TRUE(transaction.begin()) << "nothing of the refused one is left";
+}
+
+TEST_F(PostgresConnectionTest, AFarServerIsReachedByCallsThatAreShorterThanTheWayThereAndBack) {
+  const DelayingProxy far(PostgresServer::get().socket(), milliseconds{150});
+  PostgresSettings settings;
+  settings.connection = "host=127.0.0.1 sslmode=disable gssencmode=disable user=gearbox dbname=postgres port=" +
+                        std::to_string(far.port());
+  settings.set_up = "SET client_min_messages TO warning";
+  settings.connect_within = milliseconds{100};
+  settings.pause = milliseconds{0};
+  const auto database = connection_to(settings);
+  const Instant begun = Clock::now();
+  Outcome<void> asked = database->run("SELECT 1");
+  while (!asked && Clock::now() - begun < seconds{10}) asked = database->run("SELECT 1");
+  EXPECT_TRUE(asked) << asked.error().detail;
 }
 
 /// Takes connections, as the kernel does for whoever listens, and never says a word.
