@@ -114,6 +114,7 @@ Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsP
   if (!place.on_loop) return database;
   settings.statement_within = kLoopStatement;
   settings.connect_within = kLoopConnect;
+  settings.connects_on_a_thread = true;
   database = sql::connection_to(settings);
   return database;
 }

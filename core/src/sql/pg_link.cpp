@@ -124,6 +124,7 @@ Outcome<bool> PgLink::connect(Instant deadline) {
     if (PQstatus(handle_) == CONNECTION_BAD) return lost(one_line(PQerrorMessage(handle_)));
     state_ = State::connecting;
     wanted_ = POLLOUT;
+    if (Clock::now() >= deadline) return false;  // resolving a name has taken the time of this call
   }
   while (state_ == State::connecting) {
     if (!ready(PQsocket(handle_), wanted_, deadline)) return still_connecting();

@@ -1,5 +1,6 @@
 // pg_link.hpp: one connection to a PostgreSQL server. Nothing here waits longer than the deadline that it is given,
-// with one exception: libpq resolves a host's name in the system's own time (an address does not wait).
+// with one exception: libpq resolves a host's name in the system's own time (an address does not wait; pg_opening.hpp
+// does it elsewhere).
 #pragma once
 
 #include <cstdint>
