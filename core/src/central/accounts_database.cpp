@@ -95,7 +95,12 @@ Error of_a_later_version(std::int64_t version) {
 std::string database_set_up() {
   // Two waits for the row that each write locks, one of them for a writer that stands still and is then ended.
   return "SET search_path TO gearbox; SET client_min_messages TO warning; SET statement_timeout TO '2s'; "
-         "SET lock_timeout TO '1500ms'; SET idle_in_transaction_session_timeout TO '5s'";
+         "SET lock_timeout TO '1500ms'; SET idle_in_transaction_session_timeout TO '5s'; "
+         // The server ends sessions whose host fell silent: they would pile up until it takes no more, and one that has
+         // the lock keeps it from all others. That takes longer than its holder itself takes to notice: it has stopped
+         // by then.
+         "SET tcp_keepalives_idle TO 3; SET tcp_keepalives_interval TO 1; SET tcp_keepalives_count TO 3; "
+         "SET tcp_user_timeout TO 6000";
 }
 
 Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsPlace& place) {

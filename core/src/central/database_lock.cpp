@@ -25,11 +25,6 @@ constexpr milliseconds kTakeWithin{2'000};    // for each of its statements
 constexpr milliseconds kLook{500};            // between two questions whether the session lives
 constexpr milliseconds kAnswerWithin{2'000};  // then it counts as gone
 
-// The server ends a session whose host fell silent, so that another central can have the lock. That takes longer than
-// the holder itself takes to notice: it has stopped by then.
-constexpr const char* kSilentHost =
-    ";SET tcp_keepalives_idle TO 3; SET tcp_keepalives_interval TO 1; SET tcp_keepalives_count TO 3; "
-    "SET tcp_user_timeout TO 6000";
 constexpr const char* kTryLock = "SELECT pg_try_advisory_lock(1734697330, 1)::int";  // the numbers: this project's own
 
 /// Public halves, hexadecimal.
@@ -52,7 +47,7 @@ Outcome<CentralKeys> own_keys(const config::StateDir& state, bool make) {
 
 struct DatabaseLock::State {
   State(AccountsPlace given, config::StateDir folder)
-      : place(std::move(given)), host(std::move(folder)), link(place.database, database_set_up() + kSilentHost) {}
+      : place(std::move(given)), host(std::move(folder)), link(place.database, database_set_up()) {}
 
   AccountsPlace place;
   config::StateDir host;

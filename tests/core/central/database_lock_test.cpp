@@ -11,6 +11,7 @@
 #include <string>
 
 #include "central/accounts.hpp"
+#include "central/accounts_database.hpp"
 #include "gearbox/link/keys.hpp"
 #include "kinds.hpp"
 #include "support/temp_dir.hpp"
@@ -215,6 +216,13 @@ TEST_F(PostgresLock, OneWithOtherKeysIsRefusedAndOneWithoutMakesNoneOfItsOwn) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::wrong_server_key);
   EXPECT_NE(refused.error().detail.find("copy keys/central.channel"), std::string::npos) << refused.error().detail;
+}
+
+TEST_F(PostgresLock, EachSessionOfALostHostEndsAtTheServer) {
+  for (const char* setting : {"SET tcp_keepalives_idle TO 3", "SET tcp_keepalives_interval TO 1",
+                              "SET tcp_keepalives_count TO 3", "SET tcp_user_timeout TO 6000"}) {
+    EXPECT_NE(database_set_up().find(setting), std::string::npos) << setting;  // a socket that is none of TCP tells 0
+  }
 }
 
 TEST_F(PostgresLock, AReaderIsToldSoonThatTheDatabaseIsAwayAndComesBackByItself) {
