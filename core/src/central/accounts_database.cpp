@@ -43,7 +43,7 @@ sql::PostgresSettings settings_of(const AccountsPlace& place) {
   sql::PostgresSettings settings;
   settings.connection = place.database;
   settings.set_up = database_set_up();
-  settings.begin = "UPDATE central SET changes = changes + 1";
+  settings.begin = "UPDATE gearbox.central SET changes = changes + 1";
   if (place.term != 0) settings.begin += " WHERE term = " + std::to_string(place.term);
   if (place.term != 0 || place.on_loop) settings.tell = log_teller();
   return settings;
@@ -55,7 +55,7 @@ Outcome<std::int64_t> schema_of(sql::Connection& database) {
                                                  "'gearbox' AND tablename = 'central'"));
   BOOST_OUTCOME_TRY(there.first());
   if (there.integer(0) == 0) return -1;
-  BOOST_OUTCOME_TRY(auto asked, database.prepare("SELECT schema FROM central"));
+  BOOST_OUTCOME_TRY(auto asked, database.prepare("SELECT schema FROM gearbox.central"));
   BOOST_OUTCOME_TRY(const bool row, asked.first());
   if (!row) return Error{Errc::corrupt_data, "the table gearbox.central has no row"};
   return asked.integer(0);
@@ -75,7 +75,7 @@ Outcome<void> make_or_upgrade(sql::Connection& database) {
     }
     if (version < kAccountsSchema) {
       BOOST_OUTCOME_TRY(database.run(schema_from(version, sql::Dialect::postgres) +
-                                     "UPDATE central SET schema = " + std::to_string(kAccountsSchema) + ";"));
+                                     "UPDATE gearbox.central SET schema = " + std::to_string(kAccountsSchema) + ";"));
     }
     return database.run("COMMIT");
   };
@@ -129,7 +129,7 @@ Outcome<std::string> look_at_accounts_database(const AccountsPlace& place) {
   BOOST_OUTCOME_TRY(const std::int64_t version, schema_of(*database));
   if (version < 0) return std::string("there are no accounts in it yet");
   if (version > kAccountsSchema) return of_a_later_version(version);
-  BOOST_OUTCOME_TRY(auto row, database->prepare("SELECT term FROM central"));
+  BOOST_OUTCOME_TRY(auto row, database->prepare("SELECT term FROM gearbox.central"));
   BOOST_OUTCOME_TRY(row.first());
   return "schema " + std::to_string(version) + ", term " + std::to_string(row.integer(0));
 }

@@ -12,7 +12,7 @@
 
 namespace gearbox::central {
 
-inline constexpr const char* kChangesOfAll = "SELECT changes FROM central";
+inline constexpr const char* kChangesOfAll = "SELECT changes FROM gearbox.central";
 
 /// What each connection to it begins with.
 std::string database_set_up();

@@ -64,7 +64,7 @@ struct DatabaseLock::State {
 
   /// Before the lock: one with other keys is told at its start, not in the hour of need.
   Outcome<void> check_keys() {
-    BOOST_OUTCOME_TRY(const auto rows, ask("SELECT channel_key, signing_key FROM central"));
+    BOOST_OUTCOME_TRY(const auto rows, ask("SELECT channel_key, signing_key FROM gearbox.central"));
     if (rows.count() != 1) return Error{Errc::corrupt_data, "the table gearbox.central has no row"};
     const CentralKeys all{rows.text(0, 0), rows.text(0, 1)};
     if (all == CentralKeys{}) return done();
@@ -80,10 +80,11 @@ struct DatabaseLock::State {
   /// Behind the lock.
   Outcome<std::int64_t> raise_term() {
     BOOST_OUTCOME_TRY(const CentralKeys own, own_keys(host, true));
-    BOOST_OUTCOME_TRY(const auto raised,
-                      ask("UPDATE central SET term = term + 1, changes = changes + 1, channel_key = $1, signing_key = "
-                          "$2 WHERE channel_key = '' OR (channel_key = $1 AND signing_key = $2) RETURNING term",
-                          {{false, own.channel}, {false, own.signing}}));
+    BOOST_OUTCOME_TRY(
+        const auto raised,
+        ask("UPDATE gearbox.central SET term = term + 1, changes = changes + 1, channel_key = $1, signing_key = "
+            "$2 WHERE channel_key = '' OR (channel_key = $1 AND signing_key = $2) RETURNING term",
+            {{false, own.channel}, {false, own.signing}}));
     if (raised.count() == 1) return raised.integer(0, 0);
     return Error{Errc::overloaded, "the keys of this database's centrals have just been put down by another one"};
   }
@@ -95,7 +96,7 @@ struct DatabaseLock::State {
       if (found < 0 && errno == EINTR) continue;
       if (asked[0].revents != 0) return;
       const Outcome<sql::PgRows> rows =
-          link.is_open() ? link.run("SELECT term FROM central", {}, after(Clock::now(), kAnswerWithin))
+          link.is_open() ? link.run("SELECT term FROM gearbox.central", {}, after(Clock::now(), kAnswerWithin))
                          : Outcome<sql::PgRows>(Error{Errc::overloaded, "the connection was ended"});
       if (rows && rows.value().count() == 1 && rows.value().integer(0, 0) == term) continue;
       return lost(rows ? "another central has taken over" : rows.error().detail);

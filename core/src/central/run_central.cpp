@@ -205,16 +205,17 @@ Outcome<bool> take_turn(const config::StateDir& state, const config::Config& con
   const bool own_node = config.central.enabled && config.node.enabled;
   bool registered = !own_node;
   const auto attempt = [&]() -> Outcome<bool> {
+    Outcome<void> known = done();
     if (!registered) {
       // `broker up` does it too, when the database is there at its start.
-      const Outcome<void> known = register_local_node(state, place, config.node.name);
+      known = register_local_node(state, place, config.node.name);
       if (!known && known.error().code == Errc::overloaded) return known.error();
-      if (!known) {
-        spdlog::warn("event=own_node_not_registered reason=\"{}\"", escaped(describe(known.error()), 500));
-      }
-      registered = true;
     }
-    return lock.take();
+    Outcome<bool> taken = lock.take();
+    if (!taken) return taken;  // by the time that this is mended, the node may be registered, too
+    registered = true;
+    if (!known) spdlog::warn("event=own_node_not_registered reason=\"{}\"", escaped(describe(known.error()), 500));
+    return taken;
   };
   Outcome<bool> ours = attempt();
   if (!ours && ours.error().code != Errc::overloaded) return ours;

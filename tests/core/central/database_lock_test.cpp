@@ -225,6 +225,20 @@ TEST_F(PostgresLock, EachSessionOfALostHostEndsAtTheServer) {
   }
 }
 
+TEST_F(PostgresLock, MissingRightsAreToldAsWhatTheyAre) {
+  ASSERT_TRUE(Accounts::open(place_, OnDamage::refuse));
+  as_administrator("DROP ROLE IF EXISTS guest");
+  as_administrator("CREATE ROLE guest LOGIN");
+  AccountsPlace place = place_;
+  place.database += " user=guest";  // the last one counts
+  DatabaseLock guest(place, one_);
+  const auto refused = guest.take();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::io_error);
+  EXPECT_NE(refused.error().detail.find("permission denied for schema gearbox"), std::string::npos)
+      << refused.error().detail;
+}
+
 TEST_F(PostgresLock, AReaderIsToldSoonThatTheDatabaseIsAwayAndComesBackByItself) {
   AccountsPlace place = place_;
   place.on_loop = true;
@@ -252,8 +266,8 @@ TEST_F(PostgresLock, AReaderDoesNotWaitLongForADatabaseThatStandsStill) {
   auto accounts = Accounts::open(place, OnDamage::refuse);
   ASSERT_TRUE(accounts);
   ASSERT_TRUE(accounts.value()->version());
-  const int session =
-      std::stoi(as_administrator("SELECT pid FROM pg_stat_activity WHERE query = 'SELECT changes FROM central'"));
+  const int session = std::stoi(
+      as_administrator("SELECT pid FROM pg_stat_activity WHERE query = 'SELECT changes FROM gearbox.central'"));
   ::kill(session, SIGSTOP);
   const Instant begun = Clock::now();
   const auto away = accounts.value()->version();
