@@ -4,11 +4,12 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
+
+#include "sql/server_turn.hpp"
 
 namespace gearbox::sql {
 
@@ -110,11 +111,17 @@ Outcome<bool> PgLink::connect(Instant deadline) {
   if (state_ == State::closed) {
     // Words in front of the user's own are defaults, those behind them are not to be changed. A dead network is noticed
     // within seconds; of several servers the one that takes writes is meant.
-    const std::array words = {"application_name", "keepalives_idle",  "keepalives_interval",
-                              "keepalives_count", "tcp_user_timeout", "target_session_attrs",
-                              "dbname",           "client_encoding",  static_cast<const char*>(nullptr)};
-    const std::array values = {
-        "gearbox", "2", "1", "3", "4000", "read-write", connection_.c_str(), "UTF8", static_cast<const char*>(nullptr)};
+    std::vector<const char*> words = {"application_name", "keepalives_idle",  "keepalives_interval",
+                                      "keepalives_count", "tcp_user_timeout", "target_session_attrs",
+                                      "dbname",           "client_encoding"};
+    std::vector<const char*> values = {"gearbox", "2", "1", "3", "4000", "read-write", connection_.c_str(), "UTF8"};
+    const auto servers = turned_servers(connection_, turn_);
+    for (const auto& [word, value] : servers) {
+      words.push_back(word.c_str());
+      values.push_back(value.c_str());
+    }
+    words.push_back(nullptr);
+    values.push_back(nullptr);
     handle_ = PQconnectStartParams(words.data(), values.data(), 1);
     moved_ = Clock::now();
     if (handle_ == nullptr) return lost("no memory");
@@ -162,6 +169,7 @@ Outcome<bool> PgLink::connect(Instant deadline) {
 
 Outcome<bool> PgLink::still_connecting() {
   if (Clock::now() - moved_ < kConnectWithin) return false;
+  ++turn_;  // of several servers libpq would ask the same one again
   return lost("it did not take the connection within " + std::to_string(kConnectWithin.count()) + " ms");
 }
 

@@ -76,6 +76,7 @@ class PgLink {
   State state_ = State::closed;
   short wanted_ = 0;      // what poll() is to wait for while connecting
   Instant moved_{};       // when connecting last came a step forward
+  std::size_t turn_ = 0;  // raised when a server falls silent: the next one of several is asked first then
   PgRows last_;           // of the answer that is being gathered
   std::optional<Error> failed_;
 };
