@@ -1,13 +1,18 @@
 #include "central/accounts_database.hpp"
 
+#include <sodium.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <utility>
 
 #include "central/accounts_schema.hpp"
 #include "gearbox/base/clock.hpp"
+#include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
+#include "gearbox/link/keys.hpp"
 #include "sql/postgres_connection.hpp"
 
 namespace gearbox::central {
@@ -23,6 +28,9 @@ constexpr const char* kLeaderTable =
     "CREATE TABLE central(one BIGINT PRIMARY KEY CHECK (one = 1), schema BIGINT NOT NULL, term BIGINT NOT NULL, "
     "changes BIGINT NOT NULL, channel_key TEXT NOT NULL, signing_key TEXT NOT NULL);"
     "INSERT INTO central VALUES(1, 0, 0, 0, '', '');";
+constexpr const char* kInstallationColumn =
+    "ALTER TABLE gearbox.central ADD COLUMN IF NOT EXISTS installation TEXT NOT NULL DEFAULT '';";
+constexpr const char* kInstallation = "SELECT installation FROM gearbox.central";
 // Whoever comes second waits until the first has made the tables. The numbers are this project's own.
 constexpr const char* kOneMaker = "SELECT pg_advisory_xact_lock(1734697330, 2);";
 
@@ -61,6 +69,13 @@ Outcome<std::int64_t> schema_of(sql::Connection& database) {
   return asked.integer(0);
 }
 
+std::string new_installation() {
+  link::crypto_ready();
+  std::array<std::byte, 16> random{};
+  ::randombytes_buf(random.data(), random.size());
+  return to_hex(random);
+}
+
 Outcome<void> make_or_upgrade(sql::Connection& database) {
   BOOST_OUTCOME_TRY(database.run(std::string("BEGIN;") + kOneMaker));
   const auto work = [&]() -> Outcome<void> {
@@ -74,7 +89,9 @@ Outcome<void> make_or_upgrade(sql::Connection& database) {
       version = 0;
     }
     if (version < kAccountsSchema) {
-      BOOST_OUTCOME_TRY(database.run(schema_from(version, sql::Dialect::postgres) +
+      BOOST_OUTCOME_TRY(database.run(schema_from(version, sql::Dialect::postgres) + kInstallationColumn +
+                                     "UPDATE gearbox.central SET installation = '" + new_installation() +
+                                     "' WHERE installation = '';" +
                                      "UPDATE gearbox.central SET schema = " + std::to_string(kAccountsSchema) + ";"));
     }
     return database.run("COMMIT");
@@ -103,6 +120,16 @@ std::string database_set_up() {
          "SET tcp_user_timeout TO 6000";
 }
 
+Outcome<void> check_installation(const AccountsPlace& place, const std::string& found) {
+  if (place.installation.empty() || place.installation == found) return done();
+  return Error{Errc::bad_config,
+               (found.empty() ? std::string("the database has no accounts")
+                              : "the database has the accounts of another installation (" + found + ")") +
+                   ", this host's are those of installation " + place.installation +
+                   ": restore them from a copy, or correct central.database; if these are to be left for good, stop "
+                   "this central and remove the file 'accounts' from its state folder"};
+}
+
 Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsPlace& place) {
   sql::PostgresSettings settings = settings_of(place);
   std::unique_ptr<sql::Connection> database = sql::connection_to(settings);
@@ -113,9 +140,17 @@ Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsP
                  "(schema " +
                      std::to_string(version) + ")"};
   }
+  // Never taken as new: all accounts and revocations would be forgotten.
+  if (version < 0) {
+    BOOST_OUTCOME_TRY(check_installation(place, {}));
+  }
   if (version < kAccountsSchema) {
     BOOST_OUTCOME_TRY(make_or_upgrade(*database));
   }
+  BOOST_OUTCOME_TRY(auto installation, database->prepare(kInstallation));
+  BOOST_OUTCOME_TRY(const bool row, installation.first());
+  BOOST_OUTCOME_TRY(check_installation(place, row ? installation.text(0) : std::string()));
+  installation.rewind();
   if (!place.on_loop) return database;
   settings.statement_within = kLoopStatement;
   settings.connect_within = kLoopConnect;

@@ -64,8 +64,10 @@ struct DatabaseLock::State {
 
   /// Before the lock: one with other keys is told at its start, not in the hour of need.
   Outcome<void> check_keys() {
-    BOOST_OUTCOME_TRY(const auto rows, ask("SELECT channel_key, signing_key FROM gearbox.central"));
+    BOOST_OUTCOME_TRY(const auto rows, ask("SELECT channel_key, signing_key, installation FROM gearbox.central"));
     if (rows.count() != 1) return Error{Errc::corrupt_data, "the table gearbox.central has no row"};
+    BOOST_OUTCOME_TRY(check_installation(place, rows.text(0, 2)));
+    place.installation = rows.text(0, 2);
     const CentralKeys all{rows.text(0, 0), rows.text(0, 1)};
     if (all == CentralKeys{}) return done();
     BOOST_OUTCOME_TRY(const CentralKeys own, own_keys(host, false));
@@ -139,6 +141,10 @@ Outcome<bool> DatabaseLock::take() {
 
 std::int64_t DatabaseLock::term() const {
   return state_->term;
+}
+
+const std::string& DatabaseLock::installation() const {
+  return state_->place.installation;
 }
 
 void DatabaseLock::watch(std::function<void(std::string)> lost) {

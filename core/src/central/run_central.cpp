@@ -199,8 +199,16 @@ Outcome<bool> take_lock(const config::StateDir& state, CentralLock& lock, bool w
   std::_Exit(serving::kExitLeadLost);
 }
 
+/// A command line without a configuration misses it, and so does the next start that meets an empty database: no reason
+/// not to serve.
+void note(const config::StateDir& state, const AccountsPlace& place) {
+  if (const Outcome<void> noted = note_accounts_place(state, place); !noted) {
+    spdlog::warn("event=accounts_place_not_noted reason=\"{}\"", escaped(describe(noted.error()), 500));
+  }
+}
+
 /// Until it is this central's turn. True: `lock` is held and watched. False: told to stop.
-Outcome<bool> take_turn(const config::StateDir& state, const config::Config& config, const AccountsPlace& place,
+Outcome<bool> take_turn(const config::StateDir& state, const config::Config& config, AccountsPlace& place,
                         DatabaseLock& lock, std::optional<serving::HoldSignals>& opening) {
   const bool own_node = config.central.enabled && config.node.enabled;
   bool registered = !own_node;
@@ -215,6 +223,10 @@ Outcome<bool> take_turn(const config::StateDir& state, const config::Config& con
     if (!taken) return taken;  // by the time that this is mended, the node may be registered, too
     registered = true;
     if (!known) spdlog::warn("event=own_node_not_registered reason=\"{}\"", escaped(describe(known.error()), 500));
+    if (place.installation != lock.installation()) {
+      place.installation = lock.installation();
+      note(state, place);
+    }
     return taken;
   };
   Outcome<bool> ours = attempt();
@@ -236,7 +248,7 @@ Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& 
   BOOST_OUTCOME_TRY(const bool ours, take_lock(state, lock, settings.waits, opening));
   if (!ours) return done();
   AccountsPlace accounts = accounts_place(state, first->central);
-  BOOST_OUTCOME_TRY(note_accounts_place(state, accounts));
+  note(state, accounts);
   std::optional<DatabaseLock> lead;
   if (accounts.is_shared()) {
     lead.emplace(accounts, state);
