@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -35,6 +36,7 @@ class PostgresServer : public ::testing::Environment {
     return missing_;
   }
   const std::string& connection() const { return connection_; }
+  std::filesystem::path socket() const { return folder_->path() / ".s.PGSQL.5432"; }
 
   void stop() { EXPECT_EQ(run("stop").code, 0); }  // at once, as a crash would
   void restart() { EXPECT_EQ(run("restart").code, 0); }

@@ -2,8 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
+#include <variant>
 
 #include "central/accounts_database.hpp"
 #include "central/accounts_file.hpp"
@@ -23,6 +26,7 @@ constexpr const char* kUserColumns =
     "own_steps";
 constexpr int kUserColumnCount = 11;
 constexpr std::size_t kMaxTasks = 256;
+constexpr std::size_t kContactsAtOnce = 256;  // in one transaction
 
 std::int64_t wall_clock_ms() {
   return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -329,21 +333,47 @@ Outcome<void> Accounts::revoke_device(const PublicKey& key) {
   return keep_copy();
 }
 
-Outcome<void> Accounts::saw_devices(const std::vector<std::pair<PublicKey, DeviceContact>>& contacts) {
-  sql::Transaction transaction(*state_->database);
-  BOOST_OUTCOME_TRY(transaction.begin());
-  BOOST_OUTCOME_TRY(auto update, state_->database->prepare("UPDATE devices SET last_seen = ?2 WHERE key = ?1"));
-  BOOST_OUTCOME_TRY(
-      auto note,
-      state_->database->prepare(
-          "INSERT INTO contacts SELECT key, ?2, ?3 FROM devices WHERE key = ?1 ON CONFLICT(device) DO UPDATE "
-          "SET address = excluded.address, agent = excluded.agent"));
-  for (const auto& [key, contact] : contacts) {
-    const std::string hex = to_text(key);
-    BOOST_OUTCOME_TRY(update.first(hex, contact.unix_ms));
-    BOOST_OUTCOME_TRY(note.first(hex, contact.address, contact.agent));
+Outcome<std::size_t> Accounts::saw_devices(const std::vector<std::pair<PublicKey, DeviceContact>>& contacts,
+                                           Instant deadline) {
+  // No transaction is long: it holds the lock that each other write waits for.
+  std::size_t written = 0;
+  while (written < contacts.size() && (written == 0 || Clock::now() < deadline)) {
+    const std::size_t end = std::min(written + kContactsAtOnce, contacts.size());
+    // One statement for all, since each one is a way to the database and back.
+    std::string rows;
+    std::vector<std::variant<std::string, std::int64_t>> values;
+    const auto add = [&](std::variant<std::string, std::int64_t> value) {
+      values.push_back(std::move(value));
+      return "?" + std::to_string(values.size());
+    };
+    for (std::size_t i = written; i < end; ++i) {
+      const auto& [key, contact] = contacts[i];
+      rows += rows.empty() ? "(" : ", (";
+      rows += add(to_text(key)) + ", ";
+      rows += add(contact.unix_ms) + ", ";
+      rows += add(contact.address) + ", ";
+      rows += add(contact.agent) + ")";
+    }
+    sql::Transaction transaction(*state_->database);
+    BOOST_OUTCOME_TRY(transaction.begin());
+    BOOST_OUTCOME_TRY(auto update,
+                      state_->database->prepare("UPDATE devices SET last_seen = seen.column2 FROM (VALUES " + rows +
+                                                ") AS seen WHERE devices.key = seen.column1"));
+    BOOST_OUTCOME_TRY(update.first_of(values));
+    update.rewind();
+    BOOST_OUTCOME_TRY(
+        auto note,
+        state_->database->prepare("INSERT INTO contacts SELECT devices.key, seen.column3, seen.column4 FROM devices, "
+                                  "(VALUES " +
+                                  rows +
+                                  ") AS seen WHERE devices.key = seen.column1 ON CONFLICT(device) DO UPDATE SET "
+                                  "address = excluded.address, agent = excluded.agent"));
+    BOOST_OUTCOME_TRY(note.first_of(values));
+    note.rewind();
+    BOOST_OUTCOME_TRY(transaction.commit());  // no copy: nobody was promised anything
+    written = end;
   }
-  return transaction.commit();  // no copy: nobody was promised anything
+  return written;
 }
 
 Outcome<std::vector<PublicKey>> Accounts::revoked(std::size_t limit) {

@@ -21,6 +21,7 @@
 
 #include "central/accounts_place.hpp"
 #include "config/state_dir.hpp"
+#include "gearbox/base/clock.hpp"
 #include "gearbox/base/ids.hpp"
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/wire/command.hpp"
@@ -129,7 +130,10 @@ class Accounts {
   Outcome<User> login(std::string_view user, const PublicKey& key);
   Outcome<std::vector<Device>> devices();
   Outcome<void> revoke_device(const PublicKey& key);  // not_found
-  Outcome<void> saw_devices(const std::vector<std::pair<PublicKey, DeviceContact>>& contacts);
+  /// Each key at most once. In portions, none of which begins after `deadline` except for the first; tells how many of
+  /// `contacts`, from the first on, were written.
+  Outcome<std::size_t> saw_devices(const std::vector<std::pair<PublicKey, DeviceContact>>& contacts,
+                                   Instant deadline = Instant::max());
   /// Revoked keys and those of disabled accounts, newest revocation first, at most `limit`.
   Outcome<std::vector<PublicKey>> revoked(std::size_t limit);
 

@@ -1,13 +1,18 @@
 #include "central/accounts_database.hpp"
 
+#include <sodium.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <utility>
 
 #include "central/accounts_schema.hpp"
 #include "gearbox/base/clock.hpp"
+#include "gearbox/base/ids.hpp"
 #include "gearbox/base/text.hpp"
+#include "gearbox/link/keys.hpp"
 #include "sql/postgres_connection.hpp"
 
 namespace gearbox::central {
@@ -23,6 +28,9 @@ constexpr const char* kLeaderTable =
     "CREATE TABLE central(one BIGINT PRIMARY KEY CHECK (one = 1), schema BIGINT NOT NULL, term BIGINT NOT NULL, "
     "changes BIGINT NOT NULL, channel_key TEXT NOT NULL, signing_key TEXT NOT NULL);"
     "INSERT INTO central VALUES(1, 0, 0, 0, '', '');";
+constexpr const char* kInstallationColumn =
+    "ALTER TABLE gearbox.central ADD COLUMN IF NOT EXISTS installation TEXT NOT NULL DEFAULT '';";
+constexpr const char* kInstallation = "SELECT installation FROM gearbox.central";
 // Whoever comes second waits until the first has made the tables. The numbers are this project's own.
 constexpr const char* kOneMaker = "SELECT pg_advisory_xact_lock(1734697330, 2);";
 
@@ -43,7 +51,7 @@ sql::PostgresSettings settings_of(const AccountsPlace& place) {
   sql::PostgresSettings settings;
   settings.connection = place.database;
   settings.set_up = database_set_up();
-  settings.begin = "UPDATE central SET changes = changes + 1";
+  settings.begin = "UPDATE gearbox.central SET changes = changes + 1";
   if (place.term != 0) settings.begin += " WHERE term = " + std::to_string(place.term);
   if (place.term != 0 || place.on_loop) settings.tell = log_teller();
   return settings;
@@ -55,10 +63,17 @@ Outcome<std::int64_t> schema_of(sql::Connection& database) {
                                                  "'gearbox' AND tablename = 'central'"));
   BOOST_OUTCOME_TRY(there.first());
   if (there.integer(0) == 0) return -1;
-  BOOST_OUTCOME_TRY(auto asked, database.prepare("SELECT schema FROM central"));
+  BOOST_OUTCOME_TRY(auto asked, database.prepare("SELECT schema FROM gearbox.central"));
   BOOST_OUTCOME_TRY(const bool row, asked.first());
   if (!row) return Error{Errc::corrupt_data, "the table gearbox.central has no row"};
   return asked.integer(0);
+}
+
+std::string new_installation() {
+  link::crypto_ready();
+  std::array<std::byte, 16> random{};
+  ::randombytes_buf(random.data(), random.size());
+  return to_hex(random);
 }
 
 Outcome<void> make_or_upgrade(sql::Connection& database) {
@@ -74,8 +89,10 @@ Outcome<void> make_or_upgrade(sql::Connection& database) {
       version = 0;
     }
     if (version < kAccountsSchema) {
-      BOOST_OUTCOME_TRY(database.run(schema_from(version, sql::Dialect::postgres) +
-                                     "UPDATE central SET schema = " + std::to_string(kAccountsSchema) + ";"));
+      BOOST_OUTCOME_TRY(database.run(schema_from(version, sql::Dialect::postgres) + kInstallationColumn +
+                                     "UPDATE gearbox.central SET installation = '" + new_installation() +
+                                     "' WHERE installation = '';" +
+                                     "UPDATE gearbox.central SET schema = " + std::to_string(kAccountsSchema) + ";"));
     }
     return database.run("COMMIT");
   };
@@ -95,7 +112,22 @@ Error of_a_later_version(std::int64_t version) {
 std::string database_set_up() {
   // Two waits for the row that each write locks, one of them for a writer that stands still and is then ended.
   return "SET search_path TO gearbox; SET client_min_messages TO warning; SET statement_timeout TO '2s'; "
-         "SET lock_timeout TO '1500ms'; SET idle_in_transaction_session_timeout TO '5s'";
+         "SET lock_timeout TO '1500ms'; SET idle_in_transaction_session_timeout TO '5s'; "
+         // The server ends sessions whose host fell silent: they would pile up until it takes no more, and one that has
+         // the lock keeps it from all others. That takes longer than its holder itself takes to notice: it has stopped
+         // by then.
+         "SET tcp_keepalives_idle TO 3; SET tcp_keepalives_interval TO 1; SET tcp_keepalives_count TO 3; "
+         "SET tcp_user_timeout TO 6000";
+}
+
+Outcome<void> check_installation(const AccountsPlace& place, const std::string& found) {
+  if (place.installation.empty() || place.installation == found) return done();
+  return Error{Errc::bad_config,
+               (found.empty() ? std::string("the database has no accounts")
+                              : "the database has the accounts of another installation (" + found + ")") +
+                   ", this host's are those of installation " + place.installation +
+                   ": restore them from a copy, or correct central.database; if these are to be left for good, stop "
+                   "this central and remove the file 'accounts' from its state folder"};
 }
 
 Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsPlace& place) {
@@ -108,12 +140,21 @@ Outcome<std::unique_ptr<sql::Connection>> open_accounts_database(const AccountsP
                  "(schema " +
                      std::to_string(version) + ")"};
   }
+  // Never taken as new: all accounts and revocations would be forgotten.
+  if (version < 0) {
+    BOOST_OUTCOME_TRY(check_installation(place, {}));
+  }
   if (version < kAccountsSchema) {
     BOOST_OUTCOME_TRY(make_or_upgrade(*database));
   }
+  BOOST_OUTCOME_TRY(auto installation, database->prepare(kInstallation));
+  BOOST_OUTCOME_TRY(const bool row, installation.first());
+  BOOST_OUTCOME_TRY(check_installation(place, row ? installation.text(0) : std::string()));
+  installation.rewind();
   if (!place.on_loop) return database;
   settings.statement_within = kLoopStatement;
   settings.connect_within = kLoopConnect;
+  settings.connects_on_a_thread = true;
   database = sql::connection_to(settings);
   return database;
 }
@@ -123,7 +164,7 @@ Outcome<std::string> look_at_accounts_database(const AccountsPlace& place) {
   BOOST_OUTCOME_TRY(const std::int64_t version, schema_of(*database));
   if (version < 0) return std::string("there are no accounts in it yet");
   if (version > kAccountsSchema) return of_a_later_version(version);
-  BOOST_OUTCOME_TRY(auto row, database->prepare("SELECT term FROM central"));
+  BOOST_OUTCOME_TRY(auto row, database->prepare("SELECT term FROM gearbox.central"));
   BOOST_OUTCOME_TRY(row.first());
   return "schema " + std::to_string(version) + ", term " + std::to_string(row.integer(0));
 }

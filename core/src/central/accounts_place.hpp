@@ -19,14 +19,17 @@ struct AccountsPlace {
   std::int64_t term = 0;
   /// On a thread that serves others meanwhile, calls wait less for a database that is away.
   bool on_loop = false;
+  /// Of a shared database: which installation's accounts this host knows to be in it. Empty: it was never there.
+  std::string installation;
 
   bool is_shared() const { return !database.empty(); }
 };
 
+/// With the installation that was noted.
 AccountsPlace accounts_place(const config::StateDir& state, const config::CentralConfig& central);
 
 /// Keeps in the state folder where its central has the accounts, for a command line that is given no configuration.
-/// Errors: io_error, no_space.
+/// The installation stays noted once it is. Errors: io_error, no_space.
 Outcome<void> note_accounts_place(const config::StateDir& state, const AccountsPlace& place);
 
 /// As noted; nothing was: a place without file and database. Errors: io_error.

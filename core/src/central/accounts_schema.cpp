@@ -35,6 +35,8 @@ CREATE UNIQUE INDEX node_names ON nodes(name) WHERE revoked = 0;
     // expires: of the wall clock, for people, as of the last term.
     "CREATE TABLE IF NOT EXISTS leases(name TEXT PRIMARY KEY, holder TEXT NOT NULL, term INTEGER NOT NULL, ttl_ms "
     "INTEGER NOT NULL, expires INTEGER NOT NULL) STRICT;",
+    // Of a database that is shared only: it knows which installation's it is (accounts_database.cpp).
+    "",
 };
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {

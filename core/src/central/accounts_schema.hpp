@@ -9,7 +9,7 @@
 
 namespace gearbox::central {
 
-inline constexpr std::int64_t kAccountsSchema = 5;
+inline constexpr std::int64_t kAccountsSchema = 6;
 
 /// The statements that bring schema `version` (0: nothing is there) to the present one, to be run in one transaction.
 /// What is new goes through all of them, so that new and old end alike.

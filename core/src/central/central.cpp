@@ -24,6 +24,7 @@ namespace {
 
 constexpr milliseconds kHousekeeping{2'000};
 constexpr milliseconds kDrain{2'000};
+constexpr milliseconds kLastSeenAtStop{500};
 
 std::int64_t wall_clock_ms() {
   return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -47,7 +48,7 @@ asio::awaitable<void> housekeep(std::shared_ptr<ServerState> state) {
     auto [cancelled] = co_await state->housekeeping.async_wait(asio::as_tuple(asio::use_awaitable));
     if (cancelled || state->last_seen.empty()) continue;
     PasswordPool::Job job = [seen = take_last_seen(*state)](Accounts& accounts) {
-      if (Outcome<void> written = accounts.saw_devices(seen); !written) {
+      if (Outcome<std::size_t> written = accounts.saw_devices(seen); !written) {
         spdlog::warn("event=last_seen_not_written reason=\"{}\"", escaped(describe(written.error())));
       }
     };
@@ -160,8 +161,12 @@ void Central::stop(std::function<void()> stopped) {
   state.housekeeping.cancel();
   for (const auto& stream : state.nodes_open) stream->close();
   if (const auto seen = take_last_seen(state); !seen.empty()) {
-    if (Outcome<void> written = state.accounts->saw_devices(seen); !written) {
+    // On the loop: who stops has little time, and only people miss what is left out.
+    const Outcome<std::size_t> written = state.accounts->saw_devices(seen, after(Clock::now(), kLastSeenAtStop));
+    if (!written) {
       spdlog::warn("event=last_seen_not_written reason=\"{}\"", escaped(describe(written.error())));
+    } else if (written.value() < seen.size()) {
+      spdlog::warn("event=last_seen_not_written devices={} reason=\"central stops\"", seen.size() - written.value());
     }
   }
   state.drained.expires_after(state.open.empty() ? milliseconds{0} : kDrain);

@@ -25,11 +25,6 @@ constexpr milliseconds kTakeWithin{2'000};    // for each of its statements
 constexpr milliseconds kLook{500};            // between two questions whether the session lives
 constexpr milliseconds kAnswerWithin{2'000};  // then it counts as gone
 
-// The server ends a session whose host fell silent, so that another central can have the lock. That takes longer than
-// the holder itself takes to notice: it has stopped by then.
-constexpr const char* kSilentHost =
-    ";SET tcp_keepalives_idle TO 3; SET tcp_keepalives_interval TO 1; SET tcp_keepalives_count TO 3; "
-    "SET tcp_user_timeout TO 6000";
 constexpr const char* kTryLock = "SELECT pg_try_advisory_lock(1734697330, 1)::int";  // the numbers: this project's own
 
 /// Public halves, hexadecimal.
@@ -52,7 +47,7 @@ Outcome<CentralKeys> own_keys(const config::StateDir& state, bool make) {
 
 struct DatabaseLock::State {
   State(AccountsPlace given, config::StateDir folder)
-      : place(std::move(given)), host(std::move(folder)), link(place.database, database_set_up() + kSilentHost) {}
+      : place(std::move(given)), host(std::move(folder)), link(place.database, database_set_up()) {}
 
   AccountsPlace place;
   config::StateDir host;
@@ -69,8 +64,10 @@ struct DatabaseLock::State {
 
   /// Before the lock: one with other keys is told at its start, not in the hour of need.
   Outcome<void> check_keys() {
-    BOOST_OUTCOME_TRY(const auto rows, ask("SELECT channel_key, signing_key FROM central"));
+    BOOST_OUTCOME_TRY(const auto rows, ask("SELECT channel_key, signing_key, installation FROM gearbox.central"));
     if (rows.count() != 1) return Error{Errc::corrupt_data, "the table gearbox.central has no row"};
+    BOOST_OUTCOME_TRY(check_installation(place, rows.text(0, 2)));
+    place.installation = rows.text(0, 2);
     const CentralKeys all{rows.text(0, 0), rows.text(0, 1)};
     if (all == CentralKeys{}) return done();
     BOOST_OUTCOME_TRY(const CentralKeys own, own_keys(host, false));
@@ -85,10 +82,11 @@ struct DatabaseLock::State {
   /// Behind the lock.
   Outcome<std::int64_t> raise_term() {
     BOOST_OUTCOME_TRY(const CentralKeys own, own_keys(host, true));
-    BOOST_OUTCOME_TRY(const auto raised,
-                      ask("UPDATE central SET term = term + 1, changes = changes + 1, channel_key = $1, signing_key = "
-                          "$2 WHERE channel_key = '' OR (channel_key = $1 AND signing_key = $2) RETURNING term",
-                          {{false, own.channel}, {false, own.signing}}));
+    BOOST_OUTCOME_TRY(
+        const auto raised,
+        ask("UPDATE gearbox.central SET term = term + 1, changes = changes + 1, channel_key = $1, signing_key = "
+            "$2 WHERE channel_key = '' OR (channel_key = $1 AND signing_key = $2) RETURNING term",
+            {{false, own.channel}, {false, own.signing}}));
     if (raised.count() == 1) return raised.integer(0, 0);
     return Error{Errc::overloaded, "the keys of this database's centrals have just been put down by another one"};
   }
@@ -100,7 +98,7 @@ struct DatabaseLock::State {
       if (found < 0 && errno == EINTR) continue;
       if (asked[0].revents != 0) return;
       const Outcome<sql::PgRows> rows =
-          link.is_open() ? link.run("SELECT term FROM central", {}, after(Clock::now(), kAnswerWithin))
+          link.is_open() ? link.run("SELECT term FROM gearbox.central", {}, after(Clock::now(), kAnswerWithin))
                          : Outcome<sql::PgRows>(Error{Errc::overloaded, "the connection was ended"});
       if (rows && rows.value().count() == 1 && rows.value().integer(0, 0) == term) continue;
       return lost(rows ? "another central has taken over" : rows.error().detail);
@@ -143,6 +141,10 @@ Outcome<bool> DatabaseLock::take() {
 
 std::int64_t DatabaseLock::term() const {
   return state_->term;
+}
+
+const std::string& DatabaseLock::installation() const {
+  return state_->place.installation;
 }
 
 void DatabaseLock::watch(std::function<void(std::string)> lost) {

@@ -31,6 +31,8 @@ class DatabaseLock {
   /// those of open_accounts_database and of the keys' files.
   Outcome<bool> take();
   std::int64_t term() const;
+  /// Whose accounts they are, once a take() had no error; before that as `place` has it.
+  const std::string& installation() const;
 
   /// Once it is ours. `lost` is called at most once, on a thread of its own, as soon as it cannot be known to be ours.
   void watch(std::function<void(std::string reason)> lost);

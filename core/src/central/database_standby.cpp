@@ -26,6 +26,12 @@ namespace {
 
 constexpr milliseconds kPause{500};  // between two tries
 
+/// Only what nobody can mend at the database ends one that stands by: it takes this host's node with it. Rights that
+/// are missing, a table that is locked, a disk that is full may be mended while it waits.
+bool is_for_good(Errc code) {
+  return code == Errc::wrong_server_key || code == Errc::unsupported_version;
+}
+
 /// Tries on a thread of its own, since a try takes seconds when the database is away; tells `told` on the loop.
 class Tries {
  public:
@@ -47,7 +53,7 @@ class Tries {
            const std::function<void(Outcome<bool>)>& told) {
     for (;;) {
       Outcome<bool> ours = attempt();
-      const bool goes_on = ours ? !ours.value() : ours.error().code == Errc::overloaded;
+      const bool goes_on = ours ? !ours.value() : !is_for_good(ours.error().code);
       asio::post(io, [&told, ours = std::move(ours)] { told(ours); });
       std::unique_lock lock(mutex_);
       if (changed_.wait_for(lock, kPause, [&] { return over_; })) return;
@@ -82,7 +88,7 @@ class DatabaseStandby {
     }
     held.emplace();
     controls.reset();
-    if (last_ && !*last_ && last_->error().code != Errc::overloaded) return last_->error();
+    if (last_ && !*last_ && is_for_good(last_->error().code)) return last_->error();
     if (!last_ || !*last_ || !last_->value()) {
       spdlog::info("event=stopped role=central standby=true");
       return false;
@@ -94,14 +100,23 @@ class DatabaseStandby {
 
  private:
   void hear(const Outcome<bool>& ours) {
-    const bool was_away = last_ && !*last_;
+    const bool failed_before = last_ && !*last_;
+    const std::string told = failed_before ? last_->error().detail : std::string();
+    const bool away_before = failed_before && last_->error().code == Errc::overloaded;
     last_ = ours;
-    const bool away = !ours && ours.error().code == Errc::overloaded;
-    if (away && !was_away) {
-      spdlog::warn("event=database_away reason=\"{}\"", escaped(ours.error().detail, 500));
+    if (!ours && is_for_good(ours.error().code)) return io_.stop();
+    if (!ours) {
+      const bool away = ours.error().code == Errc::overloaded;
+      const std::string reason = escaped(ours.error().detail, 500);
+      if (away && !away_before) {
+        spdlog::warn("event=database_away reason=\"{}\"", reason);
+      } else if (!away && ours.error().detail != told) {
+        spdlog::error("event=database_refuses code={} reason=\"{}\"", name_of(ours.error().code), reason);
+      }
+      return;
     }
-    if (!away && was_away) spdlog::info("event=database_answers_again");
-    if (!away && (!ours || ours.value())) io_.stop();
+    if (failed_before) spdlog::info("event=database_answers_again");
+    if (ours.value()) io_.stop();
   }
 
   Outcome<json::object> answer(std::string_view command) const {

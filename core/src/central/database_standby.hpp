@@ -11,8 +11,9 @@
 namespace gearbox::central {
 
 /// Calls `attempt` every half a second, on a thread of its own, until it says true: it is this one's turn. False of it
-/// is another one's turn, overloaded: the database is away. Meanwhile answers "status" on StateDir::central_socket().
-/// `held` as in stand_by(). False: told to stop. Errors: any other of `attempt`; those of ControlServer::start.
+/// is another one's turn, overloaded: the database is away; other errors are logged and told in "status", which is
+/// answered on StateDir::central_socket() meanwhile. `held` as in stand_by(). False: told to stop. Errors:
+/// wrong_server_key and unsupported_version of `attempt`, which waiting does not mend; those of ControlServer::start.
 Outcome<bool> stand_by_database(const config::StateDir& state, std::function<Outcome<bool>()> attempt,
                                 std::optional<serving::HoldSignals>& held);
 

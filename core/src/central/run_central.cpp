@@ -23,13 +23,12 @@
 #include "plugin_host/plugin_host.hpp"
 #include "plugin_host/plugins_json.hpp"
 #include "serving/control.hpp"
+#include "serving/exit_codes.hpp"
 #include "serving/stop_signals.hpp"
 
 namespace gearbox::central {
 
 namespace {
-
-constexpr int kExitLeadLost = 1;  // starting again helps
 
 /// The plugin objects that central works with.
 struct Instances {
@@ -214,25 +213,38 @@ Outcome<bool> take_lock(const config::StateDir& state, CentralLock& lock, bool w
 [[noreturn]] void end_without_lead(const std::string& reason) {
   spdlog::error("event=lead_lost role=central reason=\"{}\"", escaped(reason, 500));
   spdlog::default_logger()->flush();
-  std::_Exit(kExitLeadLost);
+  std::_Exit(serving::kExitLeadLost);
+}
+
+/// A command line without a configuration misses it, and so does the next start that meets an empty database: no reason
+/// not to serve.
+void note(const config::StateDir& state, const AccountsPlace& place) {
+  if (const Outcome<void> noted = note_accounts_place(state, place); !noted) {
+    spdlog::warn("event=accounts_place_not_noted reason=\"{}\"", escaped(describe(noted.error()), 500));
+  }
 }
 
 /// Until it is this central's turn. True: `lock` is held and watched. False: told to stop.
-Outcome<bool> take_turn(const config::StateDir& state, const config::Config& config, const AccountsPlace& place,
+Outcome<bool> take_turn(const config::StateDir& state, const config::Config& config, AccountsPlace& place,
                         DatabaseLock& lock, std::optional<serving::HoldSignals>& opening) {
   const bool own_node = config.central.enabled && config.node.enabled;
   bool registered = !own_node;
   const auto attempt = [&]() -> Outcome<bool> {
+    Outcome<void> known = done();
     if (!registered) {
       // `broker up` does it too, when the database is there at its start.
-      const Outcome<void> known = register_local_node(state, place, config.node.name);
+      known = register_local_node(state, place, config.node.name);
       if (!known && known.error().code == Errc::overloaded) return known.error();
-      if (!known) {
-        spdlog::warn("event=own_node_not_registered reason=\"{}\"", escaped(describe(known.error()), 500));
-      }
-      registered = true;
     }
-    return lock.take();
+    Outcome<bool> taken = lock.take();
+    if (!taken) return taken;  // by the time that this is mended, the node may be registered, too
+    registered = true;
+    if (!known) spdlog::warn("event=own_node_not_registered reason=\"{}\"", escaped(describe(known.error()), 500));
+    if (place.installation != lock.installation()) {
+      place.installation = lock.installation();
+      note(state, place);
+    }
+    return taken;
   };
   Outcome<bool> ours = attempt();
   if (!ours && ours.error().code != Errc::overloaded) return ours;
@@ -253,7 +265,7 @@ Outcome<void> serve(const config::StateDir& state, const std::filesystem::path& 
   BOOST_OUTCOME_TRY(const bool ours, take_lock(state, lock, settings.waits, opening));
   if (!ours) return done();
   AccountsPlace accounts = accounts_place(state, first->central);
-  BOOST_OUTCOME_TRY(note_accounts_place(state, accounts));
+  note(state, accounts);
   std::optional<DatabaseLock> lead;
   if (accounts.is_shared()) {
     lead.emplace(accounts, state);

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "gearbox/base/outcome.hpp"
 
@@ -43,6 +45,15 @@ class Statement {
     body_->rewind();
     int index = 0;
     (bind(++index, values), ...);
+    return body_->step();
+  }
+  /// The same for a number of values that is known at run time only.
+  Outcome<bool> first_of(const std::vector<std::variant<std::string, std::int64_t>>& values) {
+    body_->rewind();
+    int index = 0;
+    for (const auto& value : values) {
+      std::visit([&](const auto& bound) { bind(++index, bound); }, value);
+    }
     return body_->step();
   }
   Outcome<bool> next() { return body_->step(); }

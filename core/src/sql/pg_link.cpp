@@ -4,20 +4,21 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <optional>
 #include <string_view>
 #include <utility>
+
+#include "sql/server_turn.hpp"
 
 namespace gearbox::sql {
 
 namespace {
 
-constexpr milliseconds kConnectWithin{5'000};  // of one try, however often it is gone on with
-constexpr Oid kText = 25;                      // as in the server's pg_type
-constexpr Oid kNumber = 20;                    // of 64 bits
+// Without a step forward a try is given up, however often it is gone on with.
+constexpr milliseconds kConnectWithin{5'000};
+constexpr Oid kText = 25;    // as in the server's pg_type
+constexpr Oid kNumber = 20;  // of 64 bits
 
 std::string one_line(const char* text) {
   std::string line;
@@ -92,6 +93,8 @@ void PgLink::close() {
   if (handle_ != nullptr) PQfinish(handle_);
   handle_ = nullptr;
   state_ = State::closed;
+  last_ = PgRows();
+  failed_.reset();
 }
 
 int PgLink::socket() const {
@@ -108,13 +111,19 @@ Outcome<bool> PgLink::connect(Instant deadline) {
   if (state_ == State::closed) {
     // Words in front of the user's own are defaults, those behind them are not to be changed. A dead network is noticed
     // within seconds; of several servers the one that takes writes is meant.
-    const std::array words = {"application_name", "keepalives_idle",  "keepalives_interval",
-                              "keepalives_count", "tcp_user_timeout", "target_session_attrs",
-                              "dbname",           "client_encoding",  static_cast<const char*>(nullptr)};
-    const std::array values = {
-        "gearbox", "2", "1", "3", "4000", "read-write", connection_.c_str(), "UTF8", static_cast<const char*>(nullptr)};
+    std::vector<const char*> words = {"application_name", "keepalives_idle",  "keepalives_interval",
+                                      "keepalives_count", "tcp_user_timeout", "target_session_attrs",
+                                      "dbname",           "client_encoding"};
+    std::vector<const char*> values = {"gearbox", "2", "1", "3", "4000", "read-write", connection_.c_str(), "UTF8"};
+    const auto servers = turned_servers(connection_, turn_);
+    for (const auto& [word, value] : servers) {
+      words.push_back(word.c_str());
+      values.push_back(value.c_str());
+    }
+    words.push_back(nullptr);
+    values.push_back(nullptr);
     handle_ = PQconnectStartParams(words.data(), values.data(), 1);
-    begun_ = Clock::now();
+    moved_ = Clock::now();
     if (handle_ == nullptr) return lost("no memory");
     // libpq's own prints to stderr; a connection that ends says why when it is used.
     PQsetNoticeProcessor(
@@ -122,12 +131,11 @@ Outcome<bool> PgLink::connect(Instant deadline) {
     if (PQstatus(handle_) == CONNECTION_BAD) return lost(one_line(PQerrorMessage(handle_)));
     state_ = State::connecting;
     wanted_ = POLLOUT;
+    if (Clock::now() >= deadline) return false;  // resolving a name has taken the time of this call
   }
   while (state_ == State::connecting) {
-    if (!ready(PQsocket(handle_), wanted_, deadline)) {
-      if (Clock::now() - begun_ < kConnectWithin) return false;
-      return lost("it did not take the connection within " + std::to_string(kConnectWithin.count()) + " ms");
-    }
+    if (!ready(PQsocket(handle_), wanted_, deadline)) return still_connecting();
+    moved_ = Clock::now();
     switch (PQconnectPoll(handle_)) {
       case PGRES_POLLING_READING:
         wanted_ = POLLIN;
@@ -145,14 +153,24 @@ Outcome<bool> PgLink::connect(Instant deadline) {
         return lost(one_line(PQerrorMessage(handle_)));
     }
   }
-  // Its answer is short: waited for like any, so that a connection is usable or not there.
-  if (Outcome<PgRows> set = answer(std::max(deadline, after(Clock::now(), milliseconds{100}))); !set) {
+  // Its answer may come in a later call, as those before it: a network's way there and back may take longer than a
+  // call.
+  Outcome<bool> whole = gather(deadline);
+  if (whole && !whole.value()) return still_connecting();
+  const Outcome<PgRows> set = whole ? gathered() : Outcome<PgRows>(whole.error());
+  if (!set) {
     const Error reason = set.error();
     close();
     return reason;
   }
   state_ = State::open;
   return true;
+}
+
+Outcome<bool> PgLink::still_connecting() {
+  if (Clock::now() - moved_ < kConnectWithin) return false;
+  ++turn_;  // of several servers libpq would ask the same one again
+  return lost("it did not take the connection within " + std::to_string(kConnectWithin.count()) + " ms");
 }
 
 bool PgLink::is_open() {
@@ -186,28 +204,35 @@ Outcome<PgRows> PgLink::run(const std::string& sql, const std::vector<PgValue>& 
 }
 
 Outcome<PgRows> PgLink::answer(Instant deadline) {
-  PgRows last;
-  std::optional<Error> failed;
+  BOOST_OUTCOME_TRY(const bool whole, gather(deadline));
+  if (!whole) return lost("no answer in time");
+  return gathered();
+}
+
+Outcome<bool> PgLink::gather(Instant deadline) {
   for (;;) {
     for (;;) {
       const int unsent = PQflush(handle_);
       if (unsent < 0) return lost(one_line(PQerrorMessage(handle_)));
       if (unsent == 0 && PQisBusy(handle_) == 0) break;
-      if (!ready(PQsocket(handle_), static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN), deadline)) {
-        return lost("no answer in time");
-      }
+      if (!ready(PQsocket(handle_), static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN), deadline)) return false;
       if (PQconsumeInput(handle_) == 0) return lost(one_line(PQerrorMessage(handle_)));
     }
     PGresult* const result = PQgetResult(handle_);
-    if (result == nullptr) break;
+    if (result == nullptr) return true;
     PgRows rows(result);
     const ExecStatusType status = PQresultStatus(result);
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-      last = std::move(rows);
-    } else if (!failed) {
-      failed = error_of(result);
+      last_ = std::move(rows);
+    } else if (!failed_) {
+      failed_ = error_of(result);
     }
   }
+}
+
+Outcome<PgRows> PgLink::gathered() {
+  PgRows last = std::exchange(last_, PgRows());
+  const std::optional<Error> failed = std::exchange(failed_, std::nullopt);
   if (PQstatus(handle_) != CONNECTION_OK) return lost(failed ? failed->detail : one_line(PQerrorMessage(handle_)));
   if (failed) return *failed;
   return last;

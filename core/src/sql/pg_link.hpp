@@ -1,9 +1,11 @@
 // pg_link.hpp: one connection to a PostgreSQL server. Nothing here waits longer than the deadline that it is given,
-// with one exception: libpq resolves a host's name in the system's own time (an address does not wait).
+// with one exception: libpq resolves a host's name in the system's own time (an address does not wait; pg_opening.hpp
+// does it elsewhere).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,13 +66,19 @@ class PgLink {
  private:
   enum class State { closed, connecting, setting_up, open };
   Outcome<PgRows> answer(Instant deadline);
+  Outcome<bool> gather(Instant deadline);  // true: the answer is whole, false: there is more to come
+  Outcome<PgRows> gathered();
+  Outcome<bool> still_connecting();
   Error lost(const std::string& reason);
 
   std::string connection_, set_up_;
   pg_conn* handle_ = nullptr;
   State state_ = State::closed;
-  short wanted_ = 0;  // what poll() is to wait for while connecting
-  Instant begun_{};   // of connecting
+  short wanted_ = 0;      // what poll() is to wait for while connecting
+  Instant moved_{};       // when connecting last came a step forward
+  std::size_t turn_ = 0;  // raised when a server falls silent: the next one of several is asked first then
+  PgRows last_;           // of the answer that is being gathered
+  std::optional<Error> failed_;
 };
 
 }  // namespace gearbox::sql

@@ -1,10 +1,12 @@
 #include "sql/postgres_connection.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "sql/pg_link.hpp"
+#include "sql/pg_opening.hpp"
 
 namespace gearbox::sql {
 
@@ -20,7 +22,9 @@ std::string with_dollars(std::string_view sql) {
 class PostgresConnection : public Connection {
  public:
   explicit PostgresConnection(PostgresSettings settings)
-      : settings_(std::move(settings)), link_(settings_.connection, settings_.set_up) {}
+      : settings_(std::move(settings)), link_(std::make_unique<PgLink>(settings_.connection, settings_.set_up)) {
+    if (settings_.connects_on_a_thread) opening_.emplace(settings_.connection, settings_.set_up);
+  }
 
   Outcome<void> run(const std::string& sql) override {
     BOOST_OUTCOME_TRY(ask(sql, {}));
@@ -31,7 +35,7 @@ class PostgresConnection : public Connection {
 
   Outcome<PgRows> ask(const std::string& sql, const std::vector<PgValue>& values) {
     BOOST_OUTCOME_TRY(be_connected());
-    Outcome<PgRows> rows = link_.run(sql, values, after(Clock::now(), settings_.statement_within));
+    Outcome<PgRows> rows = link_->run(sql, values, after(Clock::now(), settings_.statement_within));
     if (!rows) return failed(rows.error());
     changed_ = rows.value().changed();
     return rows;
@@ -53,8 +57,8 @@ class PostgresConnection : public Connection {
   }
   void roll_back() override {
     // What cannot be rolled back in order ends with its connection.
-    const bool alive = std::exchange(inside_, false) && link_.is_open();
-    if (!alive || !link_.run("ROLLBACK", {}, after(Clock::now(), settings_.statement_within))) link_.close();
+    const bool alive = std::exchange(inside_, false) && link_->is_open();
+    if (!alive || !link_->run("ROLLBACK", {}, after(Clock::now(), settings_.statement_within))) link_->close();
   }
 
  private:
@@ -65,7 +69,7 @@ class PostgresConnection : public Connection {
       error.detail = error.code == Errc::overloaded ? "the database does not answer now: try again later"
                                                     : "the database did not do it: central's log says why";
     }
-    if (link_.socket() < 0) {
+    if (link_->socket() < 0) {
       reason_ = error.detail;
       next_try_ = after(Clock::now(), settings_.pause);
     }
@@ -73,11 +77,11 @@ class PostgresConnection : public Connection {
   }
 
   Outcome<void> be_connected() {
-    if (link_.is_open()) return done();
+    if (link_->is_open()) return done();
     if (inside_) return Error{Errc::overloaded, "the database went away in the middle of a change: try again later"};
     const Instant now = Clock::now();
-    if (now < next_try_) return Error{Errc::overloaded, reason_};
-    const Outcome<bool> connected = link_.connect(after(now, settings_.connect_within));
+    if (now < next_try_ && !(opening_ && opening_->has_ended())) return Error{Errc::overloaded, reason_};
+    const Outcome<bool> connected = connect(after(now, settings_.connect_within));
     if (connected && connected.value()) return done();
     // Still under way counts as away, too, until the next try.
     const Error told =
@@ -88,8 +92,17 @@ class PostgresConnection : public Connection {
     return told;
   }
 
+  Outcome<bool> connect(Instant deadline) {
+    if (!opening_) return link_->connect(deadline);
+    BOOST_OUTCOME_TRY(auto made, opening_->take(deadline));
+    if (!made) return false;
+    link_ = std::move(made);
+    return true;
+  }
+
   PostgresSettings settings_;
-  PgLink link_;
+  std::unique_ptr<PgLink> link_;
+  std::optional<PgOpening> opening_;  // when connections are made on a thread
   std::int64_t changed_ = 0;
   bool inside_ = false;  // of a transaction
   Instant next_try_{};

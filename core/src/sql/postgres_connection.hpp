@@ -19,6 +19,9 @@ struct PostgresSettings {
   /// all, the others fail at once: a thread that has other work loses a small share of its time at most.
   milliseconds connect_within{2'500};
   milliseconds pause{500};
+  /// For a thread that serves others meanwhile: even a host's name is resolved elsewhere, a call waits for no more than
+  /// `connect_within`. Without it the resolver's time comes on top.
+  bool connects_on_a_thread = false;
   /// When set, it hears the server's and libpq's own words, which name hosts and people; errors then say no more than
   /// that the database did not do it, since they may be handed on to strangers.
   std::function<void(const Error&)> tell;

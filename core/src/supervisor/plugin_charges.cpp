@@ -11,6 +11,7 @@
 
 #include "gearbox/base/text.hpp"
 #include "plugin_host/build_book.hpp"
+#include "serving/exit_codes.hpp"
 
 namespace gearbox::supervisor {
 
@@ -94,7 +95,9 @@ PluginCharges::Verdict PluginCharges::role_ended(const Ended& ended) {
   }
   // Of an adopted role neither signal nor exit code is known (both went to its new parent): a crash looks like a kill,
   // and nobody is charged. It is started again as a child of ours, whose next crash is known. That it hangs is known.
-  const bool own_doing = is_crash(ended.signal) || (ended.signal == 0 && ended.exit_code >= 0);
+  // One that ended because its lead was over did so on a thread of its own, beside whatever call was under way.
+  const bool lead_lost = ended.signal == 0 && ended.exit_code == serving::kExitLeadLost;
+  const bool own_doing = is_crash(ended.signal) || (ended.signal == 0 && ended.exit_code >= 0 && !lead_lost);
   if (ended.asked || !own_doing || !calls) return {};
   const CallBeing* call = last_begun(calls.value());
   if (call == nullptr) return {};

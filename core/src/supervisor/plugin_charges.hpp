@@ -33,7 +33,7 @@ class PluginCharges {
   void role_starts(const std::string& role);
 
   /// `role` ended. Charges a build when it was in a call and a crash signal or an exit of its own ended it: not when
-  /// it was asked to stop, nor when somebody killed it.
+  /// it was asked to stop, nor when somebody killed it, nor when it ended because its lead was lost (kExitLeadLost).
   Verdict role_ended(const Ended& ended);
 
   /// For a running role, about once a second. `to_blame`: it hangs in a call and is to be killed.

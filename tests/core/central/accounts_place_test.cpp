@@ -46,8 +46,43 @@ TEST_F(AccountsPlaceTest, IsFoundAgainAsItWasNotedLast) {
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
 }
 
+TEST_F(AccountsPlaceTest, KnowsWhoseAccountsADatabaseHas) {
+  AccountsPlace place = accounts_place(state_, at("dbname=gearbox"));
+  EXPECT_EQ(place.installation, "");
+  ASSERT_TRUE(note_accounts_place(state_, place));
+  EXPECT_EQ(accounts_place(state_, at("dbname=gearbox")).installation, "");
+  place.installation = "0123456789abcdef";
+  ASSERT_TRUE(note_accounts_place(state_, place));
+  EXPECT_EQ(noted_accounts_place(state_).value().installation, place.installation);
+  EXPECT_EQ(accounts_place(state_, at("dbname=elsewhere")).installation, place.installation);
+  ASSERT_TRUE(note_accounts_place(state_, accounts_place(state_, at("dbname=elsewhere"))));
+  EXPECT_EQ(noted_accounts_place(state_).value().database, "dbname=elsewhere");
+  EXPECT_EQ(noted_accounts_place(state_).value().installation, place.installation);
+  EXPECT_EQ(accounts_place(state_, at("sqlite")).installation, "");
+}
+
+TEST_F(AccountsPlaceTest, LeavesNothingBehindWhenItCannotBeNoted) {
+  std::filesystem::create_directory(folder_.path() / "accounts");
+  EXPECT_FALSE(note_accounts_place(state_, accounts_place(state_, at("sqlite"))));
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) files += entry.is_regular_file();
+  EXPECT_EQ(files, 0U);
+}
+
+TEST_F(AccountsPlaceTest, RemovesWhatAnEndedProcessLeftAndNotWhatOneMayBeWriting) {
+  const auto left = folder_.path() / "accounts.new-999999999";  // a number that no process has
+  const auto being_written = folder_.path() / "accounts.new-1";
+  std::ofstream(left) << "x";
+  std::ofstream(being_written) << "x";
+  ASSERT_TRUE(note_accounts_place(state_, accounts_place(state_, at("sqlite"))));
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(being_written));
+}
+
 TEST_F(AccountsPlaceTest, ADamagedNoteIsAnErrorAndNoGuess) {
-  for (const char* text : {"", "gearbox accounts 1\n", "gearbox accounts 1\n\n", "gearbox accounts 1\nhost=db", "x"}) {
+  for (const char* text :
+       {"", "gearbox accounts 1\n", "gearbox accounts 1\n\n", "gearbox accounts 1\nhost=db",
+        "gearbox accounts 1\nhost=db\nmore\n", "gearbox accounts 1\nhost=db\ninstallation x\ny\n", "x"}) {
     std::ofstream(folder_.path() / "accounts", std::ios::binary) << text;
     const auto found = noted_accounts_place(state_);
     ASSERT_FALSE(found) << text;

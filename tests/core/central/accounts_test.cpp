@@ -285,6 +285,33 @@ TEST_P(AccountsTest, WhatADeviceIsSeenToBeIsNotedAndReplaced) {
   EXPECT_EQ(devices[0].agent, "client 2");
 }
 
+TEST_P(AccountsTest, ManyDevicesThatWereSeenAreNotedInPortionsUntilTheDeadline) {
+  auto accounts = open();
+  std::vector<std::pair<PublicKey, DeviceContact>> seen(600);
+  for (auto& [key, contact] : seen) key = link::make_signing_keys().public_key;
+  ASSERT_TRUE(accounts->add_user(named("maria"), kPassword));
+  ASSERT_TRUE(accounts->enrol("maria", "first", seen.front().first));
+  ASSERT_TRUE(accounts->enrol("maria", "last", seen.back().first));
+  const auto write = [&](std::int64_t unix_ms, Instant deadline) {
+    for (auto& [key, contact] : seen) contact = {unix_ms, "10.0.0." + std::to_string(unix_ms), "client"};
+    const auto written = accounts->saw_devices(seen, deadline);
+    EXPECT_TRUE(written) << written.error().detail;
+    return written ? written.value() : 0;
+  };
+  const auto noted = [&] {
+    std::string all;
+    const auto devices = accounts->devices().value();
+    for (const Device& device : devices) {
+      all += device.name + " " + std::to_string(device.last_seen_unix_ms) + " " + device.address + ";";
+    }
+    return all;
+  };
+  EXPECT_EQ(write(1, Instant::max()), 600U);
+  EXPECT_EQ(noted(), "first 1 10.0.0.1;last 1 10.0.0.1;");
+  EXPECT_EQ(write(2, Clock::now() - seconds{1}), 256U) << "the first portion, and no other";
+  EXPECT_EQ(noted(), "first 2 10.0.0.2;last 1 10.0.0.1;");
+}
+
 TEST_P(AccountsTest, TwoThatWriteAtTheSameTimeBothDo) {
   auto one = open();
   auto other = open();

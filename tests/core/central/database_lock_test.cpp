@@ -11,6 +11,7 @@
 #include <string>
 
 #include "central/accounts.hpp"
+#include "central/accounts_database.hpp"
 #include "gearbox/link/keys.hpp"
 #include "kinds.hpp"
 #include "support/temp_dir.hpp"
@@ -217,6 +218,65 @@ TEST_F(PostgresLock, OneWithOtherKeysIsRefusedAndOneWithoutMakesNoneOfItsOwn) {
   EXPECT_NE(refused.error().detail.find("copy keys/central.channel"), std::string::npos) << refused.error().detail;
 }
 
+TEST_F(PostgresLock, MissingRightsAreToldAsWhatTheyAre) {
+  ASSERT_TRUE(Accounts::open(place_, OnDamage::refuse));
+  as_administrator("DROP ROLE IF EXISTS guest");
+  as_administrator("CREATE ROLE guest LOGIN");
+  AccountsPlace place = place_;
+  place.database += " user=guest";  // the last one counts
+  DatabaseLock guest(place, one_);
+  const auto refused = guest.take();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::io_error);
+  EXPECT_NE(refused.error().detail.find("permission denied for schema gearbox"), std::string::npos)
+      << refused.error().detail;
+}
+
+TEST_F(PostgresLock, AnEmptyDatabaseThatHadAccountsIsNotTakenAsNew) {
+  AccountsPlace known = place_;
+  {
+    DatabaseLock lock(place_, one_);
+    ASSERT_TRUE(takes(lock));
+    known.installation = lock.installation();
+  }
+  EXPECT_EQ(known.installation.size(), 32U);
+  EXPECT_TRUE(Accounts::open(known, OnDamage::refuse));
+  as_administrator("DROP SCHEMA gearbox CASCADE");
+  const auto lost = Accounts::open(known, OnDamage::refuse);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, Errc::bad_config);
+  EXPECT_NE(lost.error().detail.find("restore them from a copy"), std::string::npos) << lost.error().detail;
+  EXPECT_EQ(as_administrator("SELECT count(*) FROM pg_namespace WHERE nspname = 'gearbox'"), "0");
+  ASSERT_TRUE(Accounts::open(place_, OnDamage::refuse)) << "to somebody who knows none it is new";
+  DatabaseLock lock(known, one_);
+  const auto other = lock.take();
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Errc::bad_config);
+  EXPECT_NE(other.error().detail.find("another installation"), std::string::npos) << other.error().detail;
+}
+
+TEST_F(PostgresLock, ADatabaseOfAnOlderGearboxGetsAnInstallationOnceAndForAll) {
+  ASSERT_TRUE(Accounts::open(place_, OnDamage::refuse));
+  as_administrator("ALTER TABLE central DROP COLUMN installation; UPDATE central SET schema = 5");
+  std::string first;
+  for (int i = 0; i < 2; ++i) {
+    DatabaseLock lock(place_, one_);
+    ASSERT_TRUE(lock.take()) << "its lock may still be another session's";
+    EXPECT_EQ(lock.installation().size(), 32U);
+    if (i > 0) {
+      EXPECT_EQ(lock.installation(), first);
+    }
+    first = lock.installation();
+  }
+}
+
+TEST_F(PostgresLock, EachSessionOfALostHostEndsAtTheServer) {
+  for (const char* setting : {"SET tcp_keepalives_idle TO 3", "SET tcp_keepalives_interval TO 1",
+                              "SET tcp_keepalives_count TO 3", "SET tcp_user_timeout TO 6000"}) {
+    EXPECT_NE(database_set_up().find(setting), std::string::npos) << setting;  // a socket that is none of TCP tells 0
+  }
+}
+
 TEST_F(PostgresLock, AReaderIsToldSoonThatTheDatabaseIsAwayAndComesBackByItself) {
   AccountsPlace place = place_;
   place.on_loop = true;
@@ -244,8 +304,8 @@ TEST_F(PostgresLock, AReaderDoesNotWaitLongForADatabaseThatStandsStill) {
   auto accounts = Accounts::open(place, OnDamage::refuse);
   ASSERT_TRUE(accounts);
   ASSERT_TRUE(accounts.value()->version());
-  const int session =
-      std::stoi(as_administrator("SELECT pid FROM pg_stat_activity WHERE query = 'SELECT changes FROM central'"));
+  const int session = std::stoi(
+      as_administrator("SELECT pid FROM pg_stat_activity WHERE query = 'SELECT changes FROM gearbox.central'"));
   ::kill(session, SIGSTOP);
   const Instant begun = Clock::now();
   const auto away = accounts.value()->version();

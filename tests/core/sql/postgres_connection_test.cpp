@@ -9,11 +9,14 @@
 #include <string>
 
 #include "sql/pg_link.hpp"
+#include "sql/server_turn.hpp"
+#include "support/delaying_proxy.hpp"
 #include "support/postgres_server.hpp"
 
 namespace gearbox::sql {
 namespace {
 
+using gearbox::testing::DelayingProxy;
 using gearbox::testing::PostgresServer;
 
 /// Errc{}: it went well.
@@ -128,6 +131,21 @@ TEST_F(PostgresConnectionTest, ATransactionThatTheFenceRefusesWritesNothing) {
   EXPECT_TRUE(transaction.begin()) << "nothing of the refused one is left";
 }
 
+TEST_F(PostgresConnectionTest, AFarServerIsReachedByCallsThatAreShorterThanTheWayThereAndBack) {
+  const DelayingProxy far(PostgresServer::get().socket(), milliseconds{150});
+  PostgresSettings settings;
+  settings.connection = "host=127.0.0.1 sslmode=disable gssencmode=disable user=gearbox dbname=postgres port=" +
+                        std::to_string(far.port());
+  settings.set_up = "SET client_min_messages TO warning";
+  settings.connect_within = milliseconds{100};
+  settings.pause = milliseconds{0};
+  const auto database = connection_to(settings);
+  const Instant begun = Clock::now();
+  Outcome<void> asked = database->run("SELECT 1");
+  while (!asked && Clock::now() - begun < seconds{10}) asked = database->run("SELECT 1");
+  EXPECT_TRUE(asked) << asked.error().detail;
+}
+
 /// Takes connections, as the kernel does for whoever listens, and never says a word.
 class SilentServer {
  public:
@@ -144,6 +162,7 @@ class SilentServer {
   SilentServer(const SilentServer&) = delete;
   SilentServer& operator=(const SilentServer&) = delete;
   ~SilentServer() { ::close(socket_); }
+  int port() const { return port_; }
   std::string connection() const { return "host=127.0.0.1 dbname=x user=x port=" + std::to_string(port_); }
 
  private:
@@ -180,6 +199,33 @@ TEST(SilentPostgres, IsGivenUpWhenItDoesNotAnswerAtAll) {
   ASSERT_FALSE(connected) << "it goes on for ever";
   EXPECT_EQ(code_of(connected), Errc::overloaded);
   EXPECT_NE(connected.error().detail.find("within 5000 ms"), std::string::npos) << connected.error().detail;
+}
+
+TEST_F(PostgresConnectionTest, OfTwoServersTheSecondIsReachedWhenTheFirstIsSilent) {
+  const SilentServer silent;
+  PgLink link("host=127.0.0.1," + PostgresServer::get().socket().parent_path().string() +
+                  " port=" + std::to_string(silent.port()) + ",5432 user=gearbox dbname=postgres",
+              "SET client_min_messages TO warning");
+  int refused = 0;
+  bool open = false;
+  for (const Instant begun = Clock::now(); !open && Clock::now() - begun < seconds{20};) {
+    const auto connected = link.connect(after(Clock::now(), milliseconds{500}));
+    if (!connected) ++refused;
+    open = connected && connected.value();
+  }
+  EXPECT_TRUE(open);
+  EXPECT_EQ(refused, 1) << "the silent one was asked first, once";
+}
+
+TEST(TurnedServers, BeginLaterAndKeepTheirPorts) {
+  using Words = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(turned_servers("host=a,b,c port=1,2,3 dbname=x", 1), (Words{{"host", "b,c,a"}, {"port", "2,3,1"}}));
+  EXPECT_EQ(turned_servers("postgresql://a:1,b:2/x", 3), (Words{{"host", "b,a"}, {"port", "2,1"}}));
+  EXPECT_EQ(turned_servers("host=a,b hostaddr=10.0.0.1,10.0.0.2 port=5", 1),
+            (Words{{"host", "b,a"}, {"hostaddr", "10.0.0.2,10.0.0.1"}}));
+  EXPECT_EQ(turned_servers("host=a,b port=1,2", 0), Words());
+  EXPECT_EQ(turned_servers("host=a port=1", 1), Words());
+  EXPECT_EQ(turned_servers("gearbox", 1), Words());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "core/supervisor/scratch.hpp"
 #include "plugin_host/build_book.hpp"
+#include "serving/exit_codes.hpp"
 
 namespace gearbox::supervisor {
 namespace {
@@ -108,6 +109,13 @@ TEST_F(PluginChargesTest, WhatComesFromOutsideChargesNobody) {
   Ended unknown = end_by(0);  // of an adopted role nothing else is known
   unknown.adopted = true;
   EXPECT_FALSE(charges.role_ended(unknown).to_blame);
+  EXPECT_EQ(barred(), '\0');
+}
+
+TEST_F(PluginChargesTest, AnEndBecauseTheLeadWasLostChargesNobodyWhateverCallWasUnderWay) {
+  call('a', now);
+  const auto verdict = charges.role_ended(end_by(0, serving::kExitLeadLost));
+  EXPECT_FALSE(verdict.to_blame) << verdict.line;
   EXPECT_EQ(barred(), '\0');
 }
 
