@@ -76,7 +76,7 @@ class Setup(Tree):
         self.assertEqual(self.called("apt-get"), [])
 
     def test_wrong_words_change_nothing(self):
-        for words, reason in ((("--with", "torhc"), "there are: numpy onnx pybind11 tensorflow torch"), (("--with",), "needs the name"),
+        for words, reason in ((("--with", "torhc"), "there are: llm numpy onnx pybind11 tensorflow torch"), (("--with",), "needs the name"),
                               (("--with", "../envs/torch"), "no environment is called"), (("--wiht", "torch"), "no option")):
             code, said = self.run_script("setup", *words)
             self.assertEqual(code, 2, words)
