@@ -70,7 +70,7 @@ class RunSupervisor(unittest.TestCase):
 
     def nothing_left(self, pids):
         self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
-        self.assertEqual([file.name for file in (self.state / "run").iterdir() if file.name != "supervisor.lock"], [])
+        self.assertEqual([file.name for file in (self.state / "run").rglob("*") if not file.is_dir() and file.name != "supervisor.lock"], [])
 
     def test_starts_shows_logs_with_a_prefix_and_stops_node_first(self):
         up = self.up()
