@@ -188,6 +188,7 @@ class SharedDatabase(unittest.TestCase):
         for host in self.hosts:
             self.assertEqual(host.stop(), 0, host.log())
         self.sql("DROP SCHEMA gearbox CASCADE")
+        (self.one.state / "accounts").unlink()  # a new installation: with the note of the old one it would refuse the empty database
         subprocess.run([POSTGRES, "stop", self.folder], check=True, capture_output=True)
         self.one.start()
         wait_until("it says so", lambda: self.central_of(self.one).get("database_answers") is False, 60)
@@ -197,6 +198,17 @@ class SharedDatabase(unittest.TestCase):
         wait_until("its node", lambda: [each["state"] for each in self.central_of(self.one).get("nodes", [])] == ["alive"], 60)
         self.assertEqual(self.one.stop(), 0, self.one.log())
         self.assertEqual(self.one.leftovers(), [])
+
+    def test_a_database_that_has_lost_its_accounts_is_not_taken_for_a_new_one(self):
+        self.sql("DROP SCHEMA gearbox CASCADE")
+
+        def refused():
+            return any("the database has no accounts" in host.log() for host in self.hosts)
+        wait_until("a word of what to do", refused, 30)
+        self.assertFalse(any(self.serves(host) for host in self.hosts))
+        self.assertEqual(self.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'gearbox'"), "0", "nothing was made in its place")
+        for host in self.hosts:
+            self.assertEqual(host.stop(), 0, host.log())
 
     def test_the_serving_central_loses_its_lock(self):
         """It stands still meanwhile, as a machine does that is paused: when it wakes up another one serves, and it ends at once."""
