@@ -165,7 +165,8 @@ struct Journal::State {
       const Outcome<std::vector<PayloadFile>> freed = write(orders);
       if (freed) {
         for (const PayloadFile payload : freed.value()) payloads.let_go(payload);
-        again_at = {};  // the disk takes something again
+        const auto changed = [](const Order& order) { return order.changed; };
+        if (std::any_of(orders.begin(), orders.end(), changed)) again_at = {};  // the disk takes something again
       }
       for (const Order& order : orders) {
         if ((!freed || !order.changed) && order.placed.payload != 0) payloads.let_go(order.placed.payload);

@@ -471,8 +471,9 @@ TEST_F(JournalTest, WhileTheDiskIsFullEverybodyIsAnswered) {
       ASSERT_FALSE(refused);
       EXPECT_EQ(refused.error().code, Errc::no_space);
       EXPECT_FALSE(settle(1, payload(3, 100)));
-      EXPECT_TRUE(fetch(1)) << "reading needs no room";
-      EXPECT_LT(journal_->counters().failed - before, 20U) << "it does not try without end";
+      constexpr int kReads = 200;
+      for (int i = 0; i < kReads; ++i) EXPECT_TRUE(fetch(1)) << "reading needs no room";
+      EXPECT_LT(journal_->counters().failed - before, 20U) << "it does not try without end, nor for each that reads";
     }
     EXPECT_TRUE(accept(4, payload(4, 100)));
     open();
