@@ -85,10 +85,11 @@ struct NodeConfig {  // [node]
   std::string central = "";  // URLs, ", " between; empty: this host's
   std::string central_key;   // X25519 public key, hex: one, or one for each URL; empty: this host's
   std::string balancer = "least_loaded";
-  std::uint32_t spin_us = 20;             // how long a reader polls its ring before it sleeps; 0 allowed
-  std::uint32_t explain_requests = 1024;  // remembered for `broker explain`; 0: none
-  milliseconds drain{10000};              // drain_ms: what runs when a stop is asked for has so long to end
-  milliseconds reattach{5000};            // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
+  std::uint32_t spin_us = 20;                // how long a reader polls its ring before it sleeps; 0 allowed
+  std::uint32_t explain_requests = 1024;     // remembered for `broker explain`; 0: none
+  std::uint32_t recorded_requests = 65'536;  // kept for `broker replay record`; 0: none
+  milliseconds drain{10000};                 // drain_ms: what runs when a stop is asked for has so long to end
+  milliseconds reattach{5000};  // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
   LimitsConfig limits;
   StoreConfig store;
   JournalConfig journal;

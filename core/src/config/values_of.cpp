@@ -144,8 +144,8 @@ void list_sink(const List& list, const SinkConfig& sink) {
 }
 
 void list_node(const List& list, const NodeConfig& node) {
-  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, drain, reattach,
-               limits, store, journal, sinks] = node;
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, recorded, drain,
+               reattach, limits, store, journal, sinks] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -155,6 +155,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list.text("balancer", balancer);
   list.number("spin_us", spin_us);
   list.number("explain_requests", explain);
+  list.number("recorded_requests", recorded);
   list.ms("drain_ms", drain);
   list.ms("reattach_ms", reattach);
   list_limits(list.table("limits"), limits);

@@ -156,6 +156,8 @@ void Requests::take_in(const RequestPtr& request) {
 void Requests::note_begin(const RequestPtr& request) {
   if (service_.explain == nullptr) return;
   request->trace = service_.explain->begin(request->key);
+  if (!request->trace && service_.recorder != nullptr && service_.recorder->keeps_any())
+    request->trace = explain::Book::unkept(request->key);
   explain::Trace* const trace = request->trace.get();
   if (trace == nullptr) return;
   trace->arrived = request->arrived;
