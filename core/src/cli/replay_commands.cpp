@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/replay_commands.hpp"
 #include "cli/replay_options.hpp"
 #include "cli/replay_page.hpp"
 #include "cli/replay_plugins.hpp"
@@ -79,6 +80,7 @@ Outcome<void> run(CliContext& context, RunAsked& asked) {
   BOOST_OUTCOME_TRY(const auto plugins, ReplayPlugins::open(setting.plugins));
   const replay::PluginMakers makers = plugins->makers();
   BOOST_OUTCOME_TRY(makers.balancer(experiment.balancer));
+  BOOST_OUTCOME_TRY(replay::settle_rate(experiment, makers));
   if (asked.policies.empty() && asked.gears.empty()) asked.policies = {setting.gears.policy};
   BOOST_OUTCOME_TRY(const std::vector<replay::Contender> contenders, contenders_of(asked, experiment, makers));
   BOOST_OUTCOME_TRY(const std::vector<replay::Scored> all,
@@ -120,7 +122,7 @@ constexpr const char* kRunFooter =
     "  make:day        the same mix, rate swinging from low=0.15 of the peak to it and back in period\n"
     "  make:bursts     bursts of 30 s, then a wave of long documents;  make:night  only the wave;  make:steady\n"
     "  make:cameras    pictures for a pipeline, by day and night\n"
-    "  with ,rate=REQUESTS_PER_S or ,load=SHARE of what the cluster carries by the price model, ,duration=SECONDS\n\n"
+    "  with ,rate=REQUESTS_PER_S or ,load=SHARE of what the cluster carries at most, ,duration=SECONDS\n\n"
     "CONTENDERS\n"
     "  --policy NAME         a gear plugin: cost_model, flexpipe, fixed, or one of your own\n"
     "  --policy best-gear    the best single gear, known afterwards;  best-layout  the best one for each node set\n"
@@ -161,6 +163,8 @@ void add_replay_commands(CLI::App& app, CliContext& context) {
     const Outcome<void> ran = run(context, *asked);
     if (!ran) fail(context, ran.error());
   });
+  add_replay_gate_command(*replay, context);
+  add_replay_trace_commands(*replay, context);
 }
 
 }  // namespace gearbox::cli

@@ -64,7 +64,6 @@ Outcome<replay::Experiment> experiment_of(const ReplayTraffic& traffic, const Re
   experiment.slo.per_token_s = traffic.slo_per_token_ms / 1000;
   experiment.seeds = traffic.seeds;
   experiment.first_seed = traffic.first_seed;
-  BOOST_OUTCOME_TRY(replay::settle_rate(experiment));
   return experiment;
 }
 

@@ -7,7 +7,8 @@ namespace gearbox::replay {
 
 namespace {
 
-constexpr std::size_t kBacklog = 20'000;  // requests of a run at saturation
+constexpr std::size_t kBacklog = 20'000;       // requests of a run at saturation
+constexpr std::size_t kBacklogOfCard = 400;  // and so many for each card, at least
 
 /// Student's t at 97.5 %, by degrees of freedom.
 double t_of(std::size_t freedom) {
@@ -65,7 +66,8 @@ Outcome<double> saturation_of(const Experiment& experiment, const Contender& con
   std::vector<Arrival> arrivals;
   const auto source = source_for(experiment, experiment.first_seed);
   Nanos now = 0;
-  while (arrivals.size() < kBacklog) {
+  const std::size_t wanted = std::max(kBacklog, kBacklogOfCard * experiment.cluster.cards());
+  while (arrivals.size() < wanted) {
     const Nanos at = source->next_at(now);
     if (at == kNever) {
       if (experiment.trace || experiment.workload->kind != "reference") break;
@@ -134,14 +136,23 @@ double Scored::figure(const std::string& name) const {
   return found == figures.end() ? 0 : found->second.mean;
 }
 
-Outcome<void> settle_rate(Experiment& experiment) {
+Outcome<void> settle_rate(Experiment& experiment, const PluginMakers& makers) {
   if (!experiment.workload || experiment.workload->load <= 0) return done();
   if (experiment.models.front().kind != Model::Kind::decoder)
     return Error{Errc::bad_input, "a load is told in the reference mix of a decoder; a pipeline needs a rate"};
-  const double capacity =
-      capacity_of(experiment.cluster, experiment.models.front(), kReferencePrompt, kReferenceOutput);
-  if (capacity <= 0) return Error{Errc::bad_input, "by the price model the cluster carries nothing of this model"};
-  experiment.workload->rate = experiment.workload->load * capacity;
+  Experiment full = experiment;
+  full.workload = Workload();
+  full.workload->kind = "steady";
+  full.workload->rate = 1000;  // all of it waits in any case
+  double most = 0;
+  for (std::uint8_t gear = 1; gear <= gears::kGears; ++gear) {
+    Contender contender;
+    contender.gears.assign(full.cluster.sets.size(), gear);
+    BOOST_OUTCOME_TRY(const double carried, saturation_of(full, contender, makers));
+    most = std::max(most, carried);
+  }
+  if (most <= 0) return Error{Errc::bad_input, "the cluster carries nothing of this model"};
+  experiment.workload->rate = experiment.workload->load * most;
   experiment.workload->load = 0;
   return done();
 }

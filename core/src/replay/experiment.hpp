@@ -58,8 +58,9 @@ struct Scored {
 /// Called between runs: how many are over, of how many.
 using Progress = std::function<void(std::size_t over, std::size_t all)>;
 
-/// A load of the workload becomes a rate. Errors: bad_input.
-Outcome<void> settle_rate(Experiment& experiment);
+/// A load of the workload becomes a rate: a share of what the cluster carries of the reference mix while everything
+/// waits, in the single gear that carries most, as simulated. Errors: bad_input.
+Outcome<void> settle_rate(Experiment& experiment, const PluginMakers& makers);
 
 Outcome<Result> run_once(const Experiment& experiment, const Contender& contender, const PluginMakers& makers,
                          std::uint64_t seed, bool keep_plots, bool keep_ended = false);

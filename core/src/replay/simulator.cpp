@@ -365,21 +365,4 @@ Outcome<Result> simulate(const Scenario& scenario, Source& source) {
   return Run(scenario, source).run();
 }
 
-double capacity_of(const Cluster& cluster, const Model& model, double prompt_tokens, double output_tokens) {
-  double all = 0;
-  for (const NodeSet& set : cluster.sets) {
-    double best = 0;
-    for (std::uint8_t gear = 1; gear <= gears::kGears; ++gear) {
-      const auto layout = gears::layout_of(gear, set.cards / set.groups, model.shape);
-      gears::Demand mix;
-      mix.requests_per_s = 1;
-      mix.prompt_tokens = prompt_tokens;
-      mix.output_tokens = output_tokens;
-      if (layout) best = std::max(best, gears::capacity_of(mix, model.shape, set.card, *layout));
-    }
-    all += best * set.count * set.groups;
-  }
-  return all;
-}
-
 }  // namespace gearbox::replay

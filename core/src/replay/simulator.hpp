@@ -39,7 +39,4 @@ struct Scenario {
 /// Runs until all that came has ended. Errors: bad_input: models and cluster do not fit each other.
 Outcome<Result> simulate(const Scenario& scenario, Source& source);
 
-/// Requests of a mix that the whole cluster carries a second, each group in its best gear, by the price model.
-double capacity_of(const Cluster& cluster, const Model& model, double prompt_tokens, double output_tokens);
-
 }  // namespace gearbox::replay

@@ -49,7 +49,7 @@ struct Workload {
 Outcome<Workload> read_workload(const std::string& text);
 std::unique_ptr<Source> source_of(const Workload& workload, std::uint64_t seed);
 
-/// Means of the reference mix, which capacities are told for.
+/// Means of the reference mix.
 inline constexpr double kReferencePrompt = 0.6 * 256 + 0.3 * 1024 + 0.1 * 4096;
 inline constexpr double kReferenceOutput = 0.6 * 64 + 0.3 * 256 + 0.1 * 512;
 
