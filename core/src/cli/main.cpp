@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   add_explain_command(app, context);
   add_quarantine_commands(app, context);
   add_gear_commands(app, context);
+  add_replay_commands(app, context);
   add_accounts_commands(app, context);
   add_plugin_commands(app, context);
   add_config_commands(app, context);
