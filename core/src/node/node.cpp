@@ -282,6 +282,7 @@ Outcome<boost::json::object> Node::control(std::string_view command, const boost
   if (command == "explain") return explain_request(request);
   if (command == "drain") return drain_asked(request);
   if (command == "quarantine") return answer_quarantine(*requests_, request);
+  if (command == "lease") return central_->lease(request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
 }
 
