@@ -18,6 +18,14 @@ HOSTS = 4
 SLOW = 3
 PORT = 7611
 REQUESTS = 60
+LINKS = """
+[gears.links]
+listen = "0.0.0.0:PORT"
+peers = PEERS
+ping_ms = 200
+burst_every_ms = 500
+burst_kb = 256
+"""
 
 
 def run(*words):
@@ -70,14 +78,7 @@ class GearLinks(unittest.TestCase):
         cluster.at_server = cluster.at_device = ["ip", "netns", "exec", self.names[number]]
         peers = [f"{self.address(peer, number, peer)}:{PORT}" for peer in range(HOSTS) if peer != number]
         file = cluster.configs / "gearbox.toml"
-        file.write_text(file.read_text() + GEARS + f"""
-[gears.links]
-listen = "0.0.0.0:{PORT}"
-peers = {json.dumps(peers)}
-ping_ms = 200
-burst_every_ms = 500
-burst_kb = 256
-""")
+        file.write_text(file.read_text() + GEARS + LINKS.replace("PORT", str(PORT)).replace("PEERS", json.dumps(peers)))
         engine = subprocess.Popen([sys.executable, "-B", str(ENGINE), str(cluster.state), "story"], stdout=subprocess.PIPE, text=True,
                                   start_new_session=True)
         self.addCleanup(self.end, engine)
