@@ -287,6 +287,7 @@ Outcome<boost::json::object> Node::control(std::string_view command, const boost
   if (command == "recording") return answer_recording(recorder_, request, config_->node.name);
   if (command == "drain") return drain_asked(request);
   if (command == "quarantine") return answer_quarantine(*requests_, request);
+  if (command == "lease") return central_->lease(request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
 }
 
