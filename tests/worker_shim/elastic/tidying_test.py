@@ -41,10 +41,10 @@ class Quiet(unittest.TestCase):
         with elastic.random_checkpoint(shape) as path:
             driver = elastic.start(path, ranks=2, gear=2, cache_mb=8, max_running=8)
             self.addCleanup(driver.close)
-            long = Request([7, 8, 9], max_tokens=1500, temperature=1.0, seed=3)
+            long = Request([7, 8, 9], max_tokens=500, temperature=1.0, seed=3)
             expected = driver.submit(long).all(120)
             driver.tidying.every_s = 1e9  # none while the holes are made
-            others = [driver.submit(Request([n + 1] * 90, max_tokens=3000, temperature=1.0, seed=n)) for n in range(3)]
+            others = [driver.submit(Request([n + 1] * 60, max_tokens=3000, temperature=1.0, seed=n)) for n in range(3)]
             elastic.wait_for(lambda: driver.ask({"op": "status"}, 60)["running"] == 3)
             stream = driver.submit(long)
             found = stream.take(60)[0]
