@@ -12,8 +12,8 @@ namespace gearbox::shim {
 
 struct Failure {
   Errc code = Errc::model_failed;
-  std::string reason;  // "ValueError: no such thing"
-  std::string where;   // "model.py:42", or empty
+  std::string reason;          // "ValueError: no such thing"
+  std::string where;           // "model.py:42", or empty
   std::uint32_t again_ms = 0;  // of overloaded: when the model wants to be asked again
   Error error() const { return Error{code, reason}; }
 };

@@ -70,7 +70,8 @@ class Streams {
  private:
   /// Is there something to do for it: a part to be made, or an end?
   bool goes(const Open& open, Instant now) const {
-    return (endpoint_.has_room(open.call) && (!open.had_nothing || now >= open.ask_at)) || !still_wanted(open.call, now);
+    return (endpoint_.has_room(open.call) && (!open.had_nothing || now >= open.ask_at)) ||
+           !still_wanted(open.call, now);
   }
 
   bool any_goes() const {

@@ -45,8 +45,9 @@ void Dispatcher::pass_parts(JobId id, worker_pool::CallSpec& spec) {
 void Dispatcher::end_stream(const Waiting& waiting, worker_pool::CallAnswer& answer) {
   const std::string given = std::to_string(waiting.parts) + " parts";
   if (waiting.differs) {
-    answer.outputs = Error{Errc::stream_broken, "it was run again after " + given + ", and those came out different: model " +
-                                                    waiting.job.record->name + " is not repeatable"};
+    answer.outputs =
+        Error{Errc::stream_broken, "it was run again after " + given + ", and those came out different: model " +
+                                       waiting.job.record->name + " is not repeatable"};
   } else if (answer.outputs) {
     if (answer.parts >= waiting.parts) return;
     answer.outputs = Error{Errc::stream_broken, "it was run again after " + given + ", and then had " +
@@ -60,8 +61,8 @@ void Dispatcher::end_stream(const Waiting& waiting, worker_pool::CallAnswer& ans
 /// May a call of which parts were handed on go to `record`? Errors: stream_broken, as it is another model's.
 Outcome<void> Dispatcher::may_begin_anew(const Waiting& waiting, const model::Record& record) {
   if (waiting.parts == 0 || key_of(record) == key_of(*waiting.job.record)) return done();
-  return Error{Errc::stream_broken, "after " + std::to_string(waiting.parts) + " parts its model was replaced by version " +
-                                        record.version};
+  return Error{Errc::stream_broken,
+               "after " + std::to_string(waiting.parts) + " parts its model was replaced by version " + record.version};
 }
 
 }  // namespace gearbox::dispatch

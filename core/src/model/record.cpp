@@ -33,7 +33,7 @@ void read_numbers(const toml::Table& root, Record& record) {
   record.stream = root.boolean("stream", false);
   record.streams = small(root, "streams", record.streams, 1, kMostStreams);
   // The next batch is complete when the present one ends; of streams the next one is there.
-  const std::uint32_t next_batch = record.stream ? record.streams
+  const std::uint32_t next_batch = record.stream          ? record.streams
                                    : record.max_batch > 1 ? std::min(record.max_batch, kMostPrefetch)
                                                           : record.prefetch;
   record.prefetch = small(root, "prefetch", next_batch, 1, kMostPrefetch);

@@ -1,5 +1,5 @@
-// Streams that are run again: on another worker after a death, where the model is repeatable, and elsewhere when a model
-// has enough for now.
+// Streams that are run again: on another worker after a death, where the model is repeatable, and elsewhere when a
+// model has enough for now.
 #include <set>
 
 #include "core/session/streaming_fixture.hpp"
@@ -111,7 +111,8 @@ TEST_F(StreamAgain, IsBrokenWhenAnotherVersionHasTakenOver) {
   config_.models.back().repeatable = true;
   reload();
   ASSERT_TRUE(until([&] {
-    return std::ranges::any_of(pool_->workers(), [](const auto& worker) { return worker.version == "2" && worker.state == "ready"; });
+    return std::ranges::any_of(pool_->workers(),
+                               [](const auto& worker) { return worker.version == "2" && worker.state == "ready"; });
   }));
   take(device, id_of(1), 5, 20);
   const Error error = error_of(next_final(device));

@@ -1,5 +1,5 @@
-// Ranks as processes over memory that is passed as a descriptor, as they really are: each maps it at its own address, and
-// any of them may be killed at any moment.
+// Ranks as processes over memory that is passed as a descriptor, as they really are: each maps it at its own address,
+// and any of them may be killed at any moment.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
