@@ -1,8 +1,8 @@
 // dispatcher.hpp: brings each call of a step to a worker: waits for one with a place, lets the balancer choose, tries
-// once more elsewhere when a worker dies with it, or when the version it waits for is taken away, and with others when a
-// model says that it has enough for now. Once parts of a streamed answer have been handed on, only a repeatable model is
-// tried again, and what it gives a second time is left out; else the call ends as stream_broken. One strand (the node's
-// io loop).
+// once more elsewhere when a worker dies with it, or when the version it waits for is taken away, and with others when
+// a model says that it has enough for now. Once parts of a streamed answer have been handed on, only a repeatable model
+// is tried again, and what it gives a second time is left out; else the call ends as stream_broken. One strand (the
+// node's io loop).
 #pragma once
 
 #include <cstdint>
@@ -112,14 +112,14 @@ class Dispatcher {
     worker_pool::WorkerPool::CallId call = 0;
     std::uint32_t parts = 0;  // handed on: from the first one on only a repeatable model can begin anew
     Instant first_part{};
-    std::uint64_t digest = 0;     // of the parts handed on, where the model is repeatable
-    std::uint64_t again = 0;      // of those that the present try gave
-    bool differs = false;         // the present try did not give what had been handed on
+    std::uint64_t digest = 0;  // of the parts handed on, where the model is repeatable
+    std::uint64_t again = 0;   // of those that the present try gave
+    bool differs = false;      // the present try did not give what had been handed on
     struct Refusal {
       WorkerId worker{};
       Instant until{};  // it is not asked before
     };
-    std::vector<Refusal> refusals;  // workers whose model said that it is overloaded
+    std::vector<Refusal> refusals{};  // workers whose model said that it is overloaded
   };
   using ModelKey = std::tuple<std::string, std::string, std::string>;  // name, version, digest
   static ModelKey key_of(const model::Record& record) { return {record.name, record.version, record.digest}; }
