@@ -88,6 +88,7 @@ Outcome<ModelHost*> ModelHost::load(const model::Record& record, const std::stri
     }
     host->model_ =
         host->helpers_.attr("load")(record_for_python(record, threads), record.file, record.class_name, device);
+    host->nothing_yet_ = py::module_::import("gearbox_worker").attr("NOTHING_YET");
     host->infer_ = host->model_.attr(record.stream ? "stream" : "infer");
     host->arrays_.open(host->ndarray_, host->dtypes_);
     for (const model::TensorDecl& input : record.inputs) host->input_names_.push_back(name_object(input.name));
@@ -186,11 +187,11 @@ void ModelHost::infer(std::vector<Item*>& items) {
     given = py::reinterpret_steal<py::object>(PyObject_CallOneArg(infer_.ptr(), batch.ptr()));
     if (!given) throw py::error_already_set();
   } catch (py::error_already_set& raised) {
-    const Failure told = describe_exception(raised, helpers_);
-    state = told.error();
+    const Failure failure = describe_exception(raised, helpers_);
+    for (Item* item : items) state = error_of(failure, *item->call);
     std::fprintf(stderr, "worker_shim: model=%s %s failed: %s%s%s\n", record_.name.c_str(),
-                 items.size() == 1 ? "call" : "batch", escaped(told.reason, 1000).c_str(),
-                 told.where.empty() ? "" : " at ", told.where.c_str());
+                 items.size() == 1 ? "call" : "batch", escaped(failure.reason, 1000).c_str(),
+                 failure.where.empty() ? "" : " at ", failure.where.c_str());
   }
   Watchdog::busy(false);
   const std::chrono::nanoseconds run = Clock::now() - before;
@@ -227,7 +228,7 @@ void ModelHost::one_by_one(const std::vector<Item*>& items) {
 Outcome<void> ModelHost::take_result(const py::object& given, std::size_t index, Item& item) {
   const auto one = py::reinterpret_steal<py::object>(PySequence_GetItem(given.ptr(), static_cast<Py_ssize_t>(index)));
   if (!one) throw py::error_already_set();
-  if (PyExceptionInstance_Check(one.ptr())) return describe_exception(py::handle(one), helpers_).error();
+  if (PyExceptionInstance_Check(one.ptr())) return error_of(describe_exception(py::handle(one), helpers_), *item.call);
   return item.results.take({record_, output_names_, arrays_, helpers_}, one);
 }
 
@@ -313,6 +314,15 @@ void ModelHost::take_back_views() {
 ByteSpan ModelHost::reserve(std::size_t item, std::size_t bytes) {
   if (endpoint_ == nullptr || item >= running_.size() || copy_inputs_) return {};
   return endpoint_->reserve(*running_[item]->call, bytes);
+}
+
+std::uint64_t ModelHost::seed(std::size_t item) const {
+  return item < running_.size() ? running_[item]->call->descriptor.seed : stream_seed_;
+}
+
+Error ModelHost::error_of(const Failure& failure, shm::Call& call) {
+  call.again_ms = failure.again_ms;
+  return failure.error();
 }
 
 void ModelHost::finish() {

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "gearbox/model/record.hpp"
 #include "gearbox/shm/endpoint.hpp"
 #include "numpy_arrays.hpp"
+#include "python_error.hpp"
 #include "results.hpp"
 
 namespace gearbox::shim {
@@ -36,14 +38,21 @@ class ModelHost {
     std::vector<pybind11::object> lent;
   };
   /// Errors: bad_input; what the model raised. Nothing is open then.
-  Outcome<Stream> open_stream(const shm::Call& call);
-  /// Lets the model make one more part. False: there are no more. Errors: what the model raised, bad_result; the stream
-  /// is to be closed then, as at its end.
-  Outcome<bool> next_part(Stream& stream, Results& into);
+  Outcome<Stream> open_stream(shm::Call& call);
+  enum class Next { part, nothing_yet, end };
+  /// Lets the model make one more part of `call`. Errors: what the model raised, bad_result; the stream is to be closed
+  /// then, as at its end.
+  Outcome<Next> next_part(shm::Call& call, Stream& stream, Results& into);
   /// Tells a generator that has not come to its end (GeneratorExit), and lets go of it.
   void close_stream(Stream& stream);
-  /// A probe's stream, over some parts or to its end. Errors: those of the other three.
-  Outcome<void> try_stream(const shm::Call& probe);
+  /// A probe's stream, over some parts or to its end. `pause`: waits until it is worth to ask for a part again. Errors:
+  /// those of the other three, and of `pause`.
+  Outcome<void> try_stream(shm::Call& probe, const std::function<Outcome<void>()>& pause);
+  /// What gearbox_worker.wake() does from now on, on the thread that calls it, with the GIL; empty: nothing.
+  void on_wake(std::function<void()> waker) { waker_ = std::move(waker); }
+  void wake() const {
+    if (waker_) waker_();
+  }
 
   /// Does the model hold memory of calls that have been answered? Then the mappings must stay until the process ends.
   bool holds_memory() const { return !held_.empty(); }
@@ -53,6 +62,8 @@ class ModelHost {
 
   /// For gearbox_worker.empty(): room for an output inside the grant of the batch's `item`; empty when there is none.
   ByteSpan reserve(std::size_t item, std::size_t bytes);
+  /// For gearbox_worker.request_seed(): of the batch's `item`, or of the stream that is asked; 0: none.
+  std::uint64_t seed(std::size_t item) const;
   /// Remembers a writable view so that one kept past its call is noticed.
   void lent(pybind11::object view) { lent_.push_back(std::move(view)); }
 
@@ -76,9 +87,16 @@ class ModelHost {
   Outcome<void> take_result(const pybind11::object& given, std::size_t index, Item& item);
   void answer(shm::WorkerEndpoint& endpoint, Item& item);
   void take_back_views();
+  /// The error of a call whose model raised; what it says beside that is kept with the call.
+  static Error error_of(const Failure& failure, shm::Call& call);
+  void say_failed(const char* what, const Failure& failure) const;
+  Error stream_failed(const char* what, pybind11::error_already_set& raised, shm::Call& call) const;
 
   model::Record record_;
   pybind11::object model_, infer_, helpers_, ndarray_;  // infer_: stream() of a model that streams
+  pybind11::object nothing_yet_;
+  std::function<void()> waker_;
+  std::uint64_t stream_seed_ = 0;  // of the stream that is asked
   NumpyArrays::Dtypes dtypes_;
   NumpyArrays arrays_;
   std::vector<pybind11::object> input_names_, output_names_;  // of the record's, as Python text, made once

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <string>
 
 #include "gearbox/base/error.hpp"
@@ -11,8 +12,9 @@ namespace gearbox::shim {
 
 struct Failure {
   Errc code = Errc::model_failed;
-  std::string reason;  // "ValueError: no such thing"
-  std::string where;   // "model.py:42", or empty
+  std::string reason;          // "ValueError: no such thing"
+  std::string where;           // "model.py:42", or empty
+  std::uint32_t again_ms = 0;  // of overloaded: when the model wants to be asked again
   Error error() const { return Error{code, reason}; }
 };
 

@@ -44,6 +44,17 @@ PyObject* make_module() {
         "empty", &empty, py::arg("shape"), py::arg("dtype"), py::arg("item") = 0,
         "An array for an output of the batch's `item`, in shared memory where there is room: it must be returned by "
         "this call of infer() and not be kept.");
+    module.def(
+        "request_seed", [](std::size_t item) { return g_host == nullptr ? 0 : g_host->seed(item); },
+        py::arg("item") = 0,
+        "A number of 64 bits that belongs to the request: the same when it is run again, by another worker, after its "
+        "node's end. 0 for a probe.");
+    module.def(
+        "wake",
+        [] {
+          if (g_host != nullptr) g_host->wake();
+        },
+        "Generators that said NOTHING_YET are asked again at once. Any thread.");
     return module.release().ptr();
   } catch (py::error_already_set& raised) {
     raised.restore();

@@ -3,6 +3,7 @@
 #include "serve_streams.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 
 #include "batches.hpp"
@@ -14,20 +15,28 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr milliseconds kLook{250};  // between two looks at Watchdog::stopping(), and at deadlines
+constexpr milliseconds kLook{250};     // between two looks at Watchdog::stopping(), and at deadlines
+constexpr milliseconds kAskAgain{10};  // a stream that had nothing yet, when its model wakes nobody
 
 /// One request whose generator is open.
 struct Open {
   shm::Call call;
   ModelHost::Stream stream;
   std::chrono::nanoseconds run{0};  // inside the model
+  bool had_nothing = false;         // when it was asked last, and the model has not called wake() since
+  Instant ask_at{};                 // of one that had nothing
 };
 
 class Streams {
  public:
   Streams(shm::WorkerEndpoint& endpoint, const model::Record& record, ModelHost& host)
-      : endpoint_(endpoint), record_(record), host_(host) {}
+      : endpoint_(endpoint), record_(record), host_(host) {
+    host_.on_wake([this] {
+      if (!woken_.exchange(true)) endpoint_.nudge();
+    });
+  }
   ~Streams() {  // the node is gone, or we are to end: the generators hear of it
+    host_.on_wake({});
     for (Open& open : open_) host_.close_stream(open.stream);
   }
   Streams(const Streams&) = delete;
@@ -35,21 +44,22 @@ class Streams {
 
   Outcome<void> serve() {
     while (!Watchdog::stopping()) {
+      if (woken_.exchange(false)) {
+        for (Open& open : open_) open.had_nothing = false;
+      }
       const std::size_t most = open_.size() < record_.streams ? record_.streams - open_.size() : 0;
-      const bool none_goes = std::none_of(open_.begin(), open_.end(), [&](const Open& open) { return goes(open); });
+      const bool none_goes = !any_goes();
       Outcome<std::vector<shm::Call>> calls = std::vector<shm::Call>{};
       if (none_goes) {
         const py::gil_scoped_release python_threads_may_run;
-        calls = endpoint_.next_or(most, kLook, [&] {
-          return std::any_of(open_.begin(), open_.end(), [&](const Open& open) { return goes(open); });
-        });
+        calls = endpoint_.next_or(most, pause(), [&] { return woken_.load() || any_goes(); });
       } else if (most > 0) {
         calls = endpoint_.look(most, std::chrono::nanoseconds{0});
       }  // else nothing is looked at: a stream that goes on runs out of rooms when the node is gone
       if (!calls) return std::move(calls).error();
       for (shm::Call& call : calls.value()) take(call);
       for (auto at = open_.begin(); at != open_.end();) {
-        const bool stays = !goes(*at) || advance(*at);
+        const bool stays = !goes(*at, Clock::now()) || advance(*at);
         at = stays ? std::next(at) : open_.erase(at);
       }
       endpoint_.keep_gone_arenas(host_.holds_memory());
@@ -59,7 +69,29 @@ class Streams {
 
  private:
   /// Is there something to do for it: a part to be made, or an end?
-  bool goes(const Open& open) const { return endpoint_.has_room(open.call) || !still_wanted(open.call, Clock::now()); }
+  bool goes(const Open& open, Instant now) const {
+    return (endpoint_.has_room(open.call) && (!open.had_nothing || now >= open.ask_at)) ||
+           !still_wanted(open.call, now);
+  }
+
+  bool any_goes() const {
+    const Instant now = Clock::now();
+    return std::any_of(open_.begin(), open_.end(), [&](const Open& open) { return goes(open, now); });
+  }
+
+  /// How long nothing need be looked at, unless something comes.
+  milliseconds pause() const {
+    const bool asks_again = std::any_of(open_.begin(), open_.end(), [](const Open& open) { return open.had_nothing; });
+    return asks_again ? kAskAgain : kLook;
+  }
+
+  /// Of a probe, which is alone.
+  Outcome<void> wait_for_model() {
+    const py::gil_scoped_release python_threads_may_run;
+    BOOST_OUTCOME_TRY(endpoint_.next_or(0, kAskAgain, [&] { return woken_.exchange(false); }));
+    if (Watchdog::stopping()) return Error{Errc::cancelled, "the worker is ending"};
+    return done();
+  }
 
   static Error ended(const Error& why) {
     return Error{why.code, why.code == Errc::cancelled ? "it was cancelled" : "its time was up before its last part"};
@@ -69,7 +101,7 @@ class Streams {
     const Instant began = Clock::now();
     Outcome<void> state = still_wanted(call, Clock::now());
     if (call.descriptor.kind == shm::CallKind::probe) {
-      state = host_.try_stream(call);
+      state = host_.try_stream(call, [&] { return wait_for_model(); });
       finish(call, state, Clock::now() - began);
       return;
     }
@@ -82,7 +114,11 @@ class Streams {
       finish(call, state, run);
       return;
     }
-    open_.push_back({std::move(call), std::move(stream).value(), run});
+    Open open;
+    open.call = std::move(call);
+    open.stream = std::move(stream).value();
+    open.run = run;
+    open_.push_back(std::move(open));
   }
 
   /// One part more, or the end. False: it is over.
@@ -90,13 +126,19 @@ class Streams {
     Outcome<void> state = still_wanted(open.call, Clock::now());
     if (state) {
       const Instant began = Clock::now();
-      const Outcome<bool> more = host_.next_part(open.stream, results_);
-      open.run += Clock::now() - began;
-      if (more && more.value()) {
+      const Outcome<ModelHost::Next> next = host_.next_part(open.call, open.stream, results_);
+      const Instant now = Clock::now();
+      open.run += now - began;
+      if (!next) {
+        state = next.error();
+      } else if (next.value() == ModelHost::Next::nothing_yet) {
+        open.had_nothing = true;
+        open.ask_at = after(now, kAskAgain);
+        return true;
+      } else if (next.value() == ModelHost::Next::part) {
+        open.had_nothing = false;
         state = publish(open.call);
         if (state) return true;
-      } else if (!more) {
-        state = more.error();
       }
     } else {
       state = ended(state.error());
@@ -127,6 +169,7 @@ class Streams {
   ModelHost& host_;
   std::list<Open> open_;
   Results results_;
+  std::atomic<bool> woken_ = false;  // set by threads of the model
 };
 
 }  // namespace

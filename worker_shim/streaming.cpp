@@ -25,7 +25,19 @@ class Busy {
 
 }  // namespace
 
-Outcome<ModelHost::Stream> ModelHost::open_stream(const shm::Call& call) {
+void ModelHost::say_failed(const char* what, const Failure& failure) const {
+  std::fprintf(stderr, "worker_shim: model=%s %s failed: %s%s%s\n", record_.name.c_str(), what,
+               escaped(failure.reason, 1000).c_str(), failure.where.empty() ? "" : " at ", failure.where.c_str());
+}
+
+Error ModelHost::stream_failed(const char* what, py::error_already_set& raised, shm::Call& call) const {
+  const Failure failure = describe_exception(raised, helpers_);
+  say_failed(what, failure);
+  return error_of(failure, call);
+}
+
+Outcome<ModelHost::Stream> ModelHost::open_stream(shm::Call& call) {
+  stream_seed_ = call.descriptor.seed;
   Stream stream;
   Outcome<py::object> input = build_item(call);
   stream.lent = std::exchange(lent_, {});
@@ -42,10 +54,7 @@ Outcome<ModelHost::Stream> ModelHost::open_stream(const shm::Call& call) {
     if (parts == nullptr) throw py::error_already_set();
     stream.parts = py::reinterpret_steal<py::object>(parts);
   } catch (py::error_already_set& raised) {
-    const Failure told = describe_exception(raised, helpers_);
-    std::fprintf(stderr, "worker_shim: model=%s stream() failed: %s%s%s\n", record_.name.c_str(),
-                 escaped(told.reason, 1000).c_str(), told.where.empty() ? "" : " at ", told.where.c_str());
-    state = told.error();
+    state = stream_failed("stream()", raised, call);
   }
   input.value() = py::object();
   if (!state) {
@@ -55,20 +64,19 @@ Outcome<ModelHost::Stream> ModelHost::open_stream(const shm::Call& call) {
   return stream;
 }
 
-Outcome<bool> ModelHost::next_part(Stream& stream, Results& into) {
+Outcome<ModelHost::Next> ModelHost::next_part(shm::Call& call, Stream& stream, Results& into) {
   into.clear();
+  stream_seed_ = call.descriptor.seed;
   py::object part;
   try {
     const Busy busy;
     part = py::reinterpret_steal<py::object>(PyIter_Next(stream.parts.ptr()));
     if (!part && PyErr_Occurred() != nullptr) throw py::error_already_set();
   } catch (py::error_already_set& raised) {
-    const Failure told = describe_exception(raised, helpers_);
-    std::fprintf(stderr, "worker_shim: model=%s stream failed: %s%s%s\n", record_.name.c_str(),
-                 escaped(told.reason, 1000).c_str(), told.where.empty() ? "" : " at ", told.where.c_str());
-    return told.error();
+    return stream_failed("stream", raised, call);
   }
-  if (!part) return false;
+  if (!part) return Next::end;
+  if (part.is(nothing_yet_)) return Next::nothing_yet;
   try {
     BOOST_OUTCOME_TRY(into.take({record_, output_names_, arrays_, helpers_}, part));
   } catch (py::error_already_set& raised) {
@@ -76,7 +84,7 @@ Outcome<bool> ModelHost::next_part(Stream& stream, Results& into) {
   } catch (std::exception& thrown) {
     return Error{Errc::bad_result, std::string("what stream() gave cannot be read: ") + thrown.what()};
   }
-  return true;
+  return Next::part;
 }
 
 void ModelHost::close_stream(Stream& stream) {
@@ -86,24 +94,32 @@ void ModelHost::close_stream(Stream& stream) {
     if (stream.parts && py::hasattr(stream.parts, "close")) stream.parts.attr("close")();
     stream.parts = py::object();
   } catch (py::error_already_set& raised) {
-    const Failure told = describe_exception(raised, helpers_);
-    std::fprintf(stderr, "worker_shim: model=%s the end of a stream failed: %s%s%s\n", record_.name.c_str(),
-                 escaped(told.reason, 1000).c_str(), told.where.empty() ? "" : " at ", told.where.c_str());
+    say_failed("the end of a stream", describe_exception(raised, helpers_));
     stream.parts = py::object();
   }
   lent_ = std::exchange(stream.lent, {});
   take_back_views();
 }
 
-Outcome<void> ModelHost::try_stream(const shm::Call& probe) {
+Outcome<void> ModelHost::try_stream(shm::Call& probe, const std::function<Outcome<void>()>& pause) {
   BOOST_OUTCOME_TRY(Stream stream, open_stream(probe));
-  Outcome<bool> more = true;
+  Outcome<void> state = done();
   Results results;
-  for (int i = 0; i < kProbedParts && more && more.value(); ++i) more = next_part(stream, results);
+  for (int parts = 0; parts < kProbedParts && state;) {
+    const Outcome<Next> next = next_part(probe, stream, results);
+    if (!next) {
+      state = next.error();
+    } else if (next.value() == Next::end) {
+      break;
+    } else if (next.value() == Next::part) {
+      ++parts;
+    } else {
+      state = pause();
+    }
+  }
   results.clear();
   close_stream(stream);
-  if (!more) return std::move(more).error();
-  return done();
+  return state;
 }
 
 }  // namespace gearbox::shim

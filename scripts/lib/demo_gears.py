@@ -1,14 +1,15 @@
 """Stories while the gears change: starts a group of four ranks behind a broker on free ports in a scratch folder, lets four devices ask for
-a story each, first without a shift and then while the group shifts through all its gears, prints the texts as they come with
-every shift's pause and what was moved for it, compares both texts letter by letter, and stops everything again.
+a story each, first without a shift and then while the group shifts through all its gears by `broker gear set`, the last time by the
+scheduler's own decision, prints the texts as they come with every shift's pause and what was moved for it, compares both texts letter by
+letter, shows `broker gear history` and `broker gear explain`, and stops everything again.
 
 Exit codes: 0 the texts are unbroken and nothing is left behind, 1 something failed, 2 wrong usage.
 """
 import argparse
 import json
+import os
 import re
 import shutil
-import socket
 import struct
 import subprocess
 import sys
@@ -21,7 +22,21 @@ import demo  # noqa: E402
 from demo import ROOT, cluster, say  # noqa: E402
 
 WIDTH = 88                      # of a piece of a story on the screen
-ORDER = (2, 3, 4, 5, 6, 1)
+ORDER = (2, 3, 4, 5, 6)
+LAST = 1                        # which the scheduler decides on, when its policy is told to want it
+DECIDE_S = 20
+GEARING = """
+[gears]
+enabled = true
+policy = "fixed"                     # wants the gear that [plugins.fixed] names; 0: leaves all as it is
+interval_ms = 200
+dwell_ms = 0                         # a demonstration does not wait a minute and a half between two shifts
+urgent_dwell_ms = 0
+reverse_cooldown_ms = 0
+
+[plugins.fixed]
+gear = 0
+"""
 GEARS = {1: ("data parallel", "each rank has the whole model: most answers at once"),
          2: ("tensor ×2", "pairs of ranks share each layer: half the weights to read for a token"),
          3: ("tensor ×4", "all four share each layer: least to read for a token, most to tell each other"),
@@ -47,14 +62,14 @@ class Choice:
         else:
             self.what, self.words = "random weights, which know no words: their tokens are printed as numbers", False
             self.example, self.model, self.task, self.prompts = "gears", "stories", "tell", BEGINNINGS
-        self.tokens = options.tokens or (120 if self.example == "chat" else 240)
+        self.tokens = options.tokens or (120 if self.example == "chat" else 400)
 
     def configs(self, folder):
         shutil.copytree(ROOT / "examples" / self.example, folder)
         (folder / "plugins").mkdir(exist_ok=True)
         file = folder / "gearbox.toml"
         text = re.sub(r'(listen = "tcp://127\.0\.0\.1):\d+"', r'\1:0"', file.read_text())
-        file.write_text(re.sub(r'(python = ")(\w+/bin/python")', rf'\1{ROOT}/build/envs/\2', text))
+        file.write_text(re.sub(r'(python = ")(\w+/bin/python")', rf'\1{ROOT}/build/envs/\2', text) + GEARING)
         file = folder / f"tasks/{self.task}.toml"  # also the tokens, to compare them
         file.write_text(re.sub(r'^text = "(\w+)\.text"(\ntokens = .*)?$', r'text = "\1.text"\ntokens = "\1.tokens"', file.read_text(), flags=re.M))
         file = folder / f"models/{self.model}/engine.toml"
@@ -164,6 +179,9 @@ class Stories:
         with self.changed:
             self.changed.wait_for(lambda: self.count >= tokens or not any(story.is_alive() for story in self.each), 600)
 
+    def running(self):
+        return sum(story.is_alive() for story in self.each)
+
     def join(self):
         for story in self.each:
             story.join()
@@ -172,22 +190,40 @@ class Stories:
             raise cluster.Failed("\n".join(failed))
 
 
-class Driver:
-    """The group's own control socket: JSON lines."""
+class Gears:
+    """The group's gears, as people and the scheduler change them."""
 
-    def __init__(self, path):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(300)
-        self.sock.connect(str(path))
-        self.answers = self.sock.makefile("rb")
+    def __init__(self, run, choice):
+        self.run, self.name, self.file = run, choice.model, run.configs / "gearbox.toml"
 
-    def ask(self, **command):
-        self.sock.sendall(json.dumps(command).encode() + b"\n")
-        return json.loads(self.answers.readline())
+    def ready(self):
+        status = self.run.status()
+        return all(status.get(role) and status[role]["ready"] for role in ("observer", "executor", "scheduler"))
 
-    def close(self):
-        self.answers.close()
-        self.sock.close()
+    def gear(self):
+        """None while the observer does not know it yet."""
+        shown = self.run.run("gear", "show", "--json", ok=False).stdout
+        groups = json.loads(shown)["groups"] if shown else []
+        return next((group.get("gear") for group in groups if group["name"] == self.name), None)
+
+    def history(self):
+        return json.loads(self.run.run("gear", "history", self.name, "--json").stdout)
+
+    def set(self, gear):
+        """Its row of the history, or why it was refused."""
+        done = self.run.run("gear", "set", self.name, gear, ok=False)
+        return self.history()[0] if done.returncode == 0 else done.stderr.strip().rpartition("broker: ")[2]
+
+    def want(self, gear):
+        """The policy is told; the scheduler decides. Its row, or None when nothing came of it."""
+        shifts = len(self.history())
+        beside = self.file.with_name(".gearbox.toml.new")
+        beside.write_text(re.sub(r"^gear = \d+", f"gear = {gear}", self.file.read_text(), flags=re.M))
+        os.replace(beside, self.file)
+        try:
+            return cluster.wait_until("a decision", lambda: (rows := self.history())[shifts:] and rows[0], DECIDE_S)
+        except cluster.Failed:
+            return None
 
 
 def size(count):
@@ -198,32 +234,34 @@ def size(count):
     return ""
 
 
-def told(answer, running):
+def told(row, running, by):
     """A shift in plain words."""
-    name, why = GEARS[answer["gear"]]
+    name, why = GEARS[row["to"]]
+    answer = row["report"]
     weights = f"{size(answer['weight_bytes'])} of weights were loaded beside the old ones" if answer["weight_bytes"] else \
         "each rank had the weights for it already"
     moved = answer["imported_bytes"] + answer["pause_bytes"]
     cache = f"{size(moved)} of cache changed owners, {size(answer['pause_bytes'])} of it in the pause" if moved else \
         "no cache had to change owners"
-    return (f"══ gear {answer['from_gear']} → {answer['gear']} ({name})   pause {answer['pause_ms']:.1f} ms",
+    return (f"══ gear {row['from']} → {row['to']} ({name}) by {by}   pause {answer['pause_ms']:.1f} ms",
             f"   {why}",
             f"   {weights}; {answer['shift_ms']:.0f} ms from order to end",
             f"   {cache}; {running} answers went on over it")
 
 
-def shifts(driver, stories, screen, tokens):
-    """Through all gears while the stories are told. Returns the answers; a gear that this model cannot have is told, too."""
+def shifts(gears, stories, screen, tokens):
+    """Through all gears while the stories are told. Returns the rows of the history, with how many answers went on meanwhile; a gear that this
+    model cannot have is told, too."""
     done = []
-    for number, gear in enumerate(ORDER):
-        stories.wait_for(tokens * (number + 1) // (len(ORDER) + 2))
-        answer = driver.ask(op="shift", gear=gear)
-        if answer["ok"]:
-            running = driver.ask(op="status")["running"]
-            done.append(dict(answer, running=running))
-            screen.shift(*told(answer, running))
-        else:
-            screen.shift(f"══ gear {gear} refused: {answer['why']}", "   nothing has changed, and nobody has waited")
+    for number, gear in enumerate((*ORDER, LAST)):
+        stories.wait_for(tokens * (number + 1) // (len(ORDER) + 3))
+        row = gears.set(gear) if gear != LAST else gears.want(gear) or "the scheduler did not order it"
+        if isinstance(row, str) or not row["ok"]:
+            screen.shift(f"══ gear {gear} refused: {row if isinstance(row, str) else row['why']}", "   nothing has changed, and nobody has waited")
+            continue
+        running = stories.running()
+        done.append(dict(row, running=running))
+        screen.shift(*told(row, running, "`broker gear set`" if gear != LAST else "the scheduler's decision"))
     return done
 
 
@@ -235,25 +273,25 @@ def demonstrate(run, choice):
     user, password = run.add_user("anna")
     central = run.central()
     keys = [run.enrol(user, password, f"device-{number + 1}", central) for number in range(len(choice.prompts))]
-    driver = Driver(run.state / "run/groups" / f"{choice.model}.sock")
-    try:
-        first = driver.ask(op="shift", gear=1)
-        if not first["ok"]:
-            raise cluster.Failed(f"gear 1: {first['why']}")
-        say(f"four devices ask for {choice.tokens} tokens each; first without any shift, for comparison")
-        quiet = Stories(run, choice, keys, central, None)
-        quiet.join()
-        print(f"{quiet.count} tokens")
-        say("the same again, while the group shifts through its gears, ordered by this script one after another")
-        for number, prompt in enumerate(choice.prompts):
-            print(f"{number + 1} ? {prompt}")
-        print()
-        screen = Screen()
-        shifted = Stories(run, choice, keys, central, screen)
-        done = shifts(driver, shifted, screen, quiet.count)
-        shifted.join()
-    finally:
-        driver.close()
+    gears = Gears(run, choice)
+    cluster.wait_until("observer, executor and scheduler", gears.ready, 60)
+    if cluster.wait_until("the group's gear", gears.gear, 60) != LAST and isinstance(first := gears.set(LAST), str):
+        raise cluster.Failed(f"gear {LAST}: {first}")
+    say(f"four devices ask for {choice.tokens} tokens each; first without any shift, for comparison")
+    quiet = Stories(run, choice, keys, central, None)
+    quiet.join()
+    print(f"{quiet.count} tokens")
+    say("the same again, while the group shifts through its gears, by `broker gear set` one after another")
+    for number, prompt in enumerate(choice.prompts):
+        print(f"{number + 1} ? {prompt}")
+    print()
+    screen = Screen()
+    shifted = Stories(run, choice, keys, central, screen)
+    done = shifts(gears, shifted, screen, quiet.count)
+    shifted.join()
+    for words in (("history",), ("explain", "--count", "1")):
+        say(f"broker gear {words[0]} {choice.model}")
+        print(run.run("gear", words[0], choice.model, *words[1:]).stdout, end="")
     say("comparison with the texts without shifts")
     return compare(quiet, shifted, done)
 
@@ -267,8 +305,8 @@ def compare(quiet, shifted, done):
         place = next((at for at, (a, b) in enumerate(zip(one.tokens, other.tokens)) if a != b), min(len(one.tokens), len(other.tokens)))
         print(f"story {one.number + 1} differs from token {place} on. Two words that are equally likely up to rounding may change places;"
               " scripts/bench gears prints such margins.")
-    pauses = sorted(answer["pause_ms"] for answer in done)
-    during = sum(1 for answer in done if answer["running"])
+    pauses = sorted(row["report"]["pause_ms"] for row in done)
+    during = sum(1 for row in done if row["running"])
     print(f"{equal} of {len(quiet.each)} texts are the same to the letter, over {during} shifts while they were told")
     print(f"pauses: {', '.join(f'{pause:.1f}' for pause in pauses)} ms")
     return equal == len(quiet.each) and during > 0

@@ -107,6 +107,26 @@ class Gears(unittest.TestCase):
         self.check(senders)
         self.assertEqual(self.ask({"op": "status"})["gear"], 3)
 
+    def test_eight_texts_go_on_when_their_worker_dies(self):
+        """None is broken, and each is what it would have been; also one that is drawn by chance, without a seed of its own."""
+        drawn = json.dumps({"prompt": "One day", "max_tokens": 96, "temperature": 1.0, "ignore_end": True})
+        before = self.ask({"op": "status"})
+        retries = self.site.status()["node"]["counters"]["retries"]
+        worker = self.site.status()["node"]["workers"][0]["pid"]
+        senders = [self.submit(prompt) for prompt in [*self.prompts[:7], drawn]]
+        wait_until("all of them have begun", lambda: (s := self.ask({"op": "status"}))["running"] == 8 and
+                   s["tokens"] > before["tokens"] + 160, 30, 0.002)
+        os.kill(worker, signal.SIGKILL)
+        self.check(senders[:7])
+        self.assertGreater(len(self.finished(senders[7])), 0)
+        self.assertGreater(self.site.status()["node"]["counters"]["retries"], retries, "it had come too late")
+
+    def test_more_texts_than_before_are_one_batch(self):
+        senders = [self.submit(self.prompts[number % len(self.prompts)]) for number in range(36)]
+        wait_until("32 at once", lambda: (s := self.ask({"op": "status"}))["running"] == 32 and s["waiting"] > 0, 60, 0.002)
+        for number, sender in enumerate(senders):
+            self.assertEqual(self.finished(sender), self.expected[number % len(self.prompts)])
+
     def test_a_request_that_is_called_off_frees_its_cache(self):
         tokens = self.ask({"op": "status"})["tokens"]
         sender = self.submit(json.dumps({"prompt": "Once", "max_tokens": 500, "ignore_end": True}))

@@ -120,7 +120,7 @@ class SummingEngine(Engine):
         logits = (np.arange(*role.vocab)[None, :] == ids[:, None]).astype(np.float32)
         return candidates(logits, role.vocab[0], batch)
 
-    def defragment(self):
+    def defragment(self, most=None):
         return 0
 
     def figures(self):

@@ -17,7 +17,7 @@ def failure_of(raise_it):
     try:
         raise_it()
     except BaseException as error:
-        return _host.failure(error, __file__.rsplit("/", 1)[0])
+        return _host.failure(error, __file__.rsplit("/", 1)[0])[:3]
     raise AssertionError("nothing was raised")
 
 
@@ -45,6 +45,16 @@ class Failure(unittest.TestCase):
     def test_knows_a_refused_request(self):
         self.assertEqual(failure_of(raises(gearbox_worker.BadInput("x")))[0], 10)
         self.assertEqual(failure_of(raises(gearbox_worker.BadPicture("x")))[0], 14)
+
+    def test_knows_a_model_that_has_enough_to_do(self):
+        def told(error):
+            code, reason, _, again_ms = _host.failure(error, "/nowhere")
+            return code, reason, again_ms
+        self.assertEqual(told(gearbox_worker.Overloaded("no room", retry_after_ms=250)), (16, b"no room", 250))
+        self.assertEqual(told(gearbox_worker.Overloaded())[2], 1000)
+        for number, told_ms in ((-1, 0), (10 ** 12, 3600000), (2.7, 2), ("soon", 0), (None, 0), (float("inf"), 0)):
+            self.assertEqual(told(gearbox_worker.Overloaded(retry_after_ms=number))[2], told_ms)
+        self.assertEqual(told(gearbox_worker.BadInput("x"))[2], 0)
 
     def test_takes_no_number_that_a_model_makes_up(self):
         error = gearbox_worker.BadInput("x")

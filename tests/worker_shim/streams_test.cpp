@@ -184,6 +184,113 @@ TEST_F(ShimStreams, BytesOfHalfACharacterPassUnchanged) {
   EXPECT_EQ(texts, (std::vector<std::string>{"\xC3", "\xA9"}));
 }
 
+TEST_F(ShimStreams, AGeneratorThatHasNothingYetSendsNothingAndHoldsUpNoOther) {
+  const std::uint64_t silent = ask("never a");
+  ASSERT_TRUE(says("a begins"));
+  std::vector<std::string> texts;
+  const auto end = to_the_end(ask("count 300 b"), &texts);
+  ASSERT_TRUE(end && !end->failed) << node_.log();
+  EXPECT_EQ(texts.size(), 300U);
+  EXPECT_FALSE(node_.answer(milliseconds(100)).has_value()) << "an empty part";
+  node_.cancel(silent);
+  const auto cancelled = node_.answer(milliseconds(5000));
+  ASSERT_TRUE(cancelled && cancelled->failed);
+  EXPECT_EQ(cancelled->request, silent);
+  EXPECT_EQ(cancelled->part, 0U);
+  EXPECT_TRUE(says("a was closed"));
+}
+
+TEST_F(ShimStreams, AGeneratorThatHadNothingIsAskedAgainWhenItsModelWakesTheWorker) {
+  const Instant began = Clock::now();
+  const std::uint64_t request = ask("later 1 300 a");
+  const auto part = node_.answer(milliseconds(5000));
+  ASSERT_TRUE(part && part->is_part) << node_.log();
+  // Every 10 ms, and at once when it was woken up: not as often as it could be.
+  EXPECT_LE(number_of(*part), (Clock::now() - began) / milliseconds(10) + 2);
+  EXPECT_GE(number_of(*part), 1);
+  const auto end = to_the_end(request);
+  ASSERT_TRUE(end && !end->failed);
+}
+
+TEST_F(ShimStreams, AGeneratorThatHadNothingIsAskedAgainThoughNobodyWakesTheWorker) {
+  const auto end = to_the_end(ask("later 2 nobody a"));
+  ASSERT_TRUE(end && !end->failed) << node_.log();
+  EXPECT_EQ(end->part, 2U);
+}
+
+TEST_F(ShimStreams, AModelThatHasEnoughToDoSaysSoAndWhenToComeAgain) {
+  ask("full 250");
+  const auto refused = node_.answer();
+  ASSERT_TRUE(refused && refused->failed) << node_.log();
+  EXPECT_EQ(name_of(refused->code), name_of(Errc::overloaded)) << refused->text;
+  EXPECT_EQ(refused->again_ms, 250U);
+  EXPECT_THAT(refused->text, HasSubstr("no room for it"));
+  const auto midway = to_the_end(ask("fills a"));
+  ASSERT_TRUE(midway && midway->failed);
+  EXPECT_EQ(midway->code, Errc::overloaded);
+  EXPECT_EQ(midway->again_ms, 1000U);
+  const auto failed = to_the_end(ask("raise_at_once"));
+  ASSERT_TRUE(failed && failed->failed);
+  EXPECT_EQ(failed->again_ms, 0U);
+}
+
+TEST_F(ShimStreams, TheModelIsToldTheRequestsSeed) {
+  node_.seed(41);
+  const std::uint64_t request = ask("seed a");
+  node_.seed(42);
+  ASSERT_EQ(ask("seed b"), request + 1);  // each part is asked for with its own
+  std::map<std::uint64_t, std::vector<std::int64_t>> seeds;
+  for (int i = 0; i < 4; ++i) {
+    auto part = node_.answer();
+    while (part && !part->is_part) part = node_.answer();
+    ASSERT_TRUE(part.has_value()) << node_.log();
+    seeds[part->request].push_back(number_of(*part));
+  }
+  EXPECT_EQ(seeds[request], (std::vector<std::int64_t>{41, 41}));
+  EXPECT_EQ(seeds[request + 1], (std::vector<std::int64_t>{42, 42}));
+}
+
+TEST(ShimManyStreams, SixtyFourAreOpenAtOnceAndNoMore) {
+  TestNode node;
+  node.start("many_streams");
+  ASSERT_TRUE(node.attach()) << node.log();
+  constexpr std::uint32_t kOpen = 64, kAll = 80;
+  std::vector<std::uint64_t> requests;
+  for (std::uint32_t i = 0; i < kAll; ++i) {
+    requests.push_back(node.stream({text_tensor("command", std::to_string(i))}, 1));
+  }
+  std::map<std::uint64_t, std::uint32_t> parts;
+  std::uint32_t ends = 0;
+  for (std::uint32_t i = 0; i < kOpen; ++i) {  // nobody lets go of a part yet
+    const auto first = node.answer();
+    ASSERT_TRUE(first && first->is_part) << i << node.log();
+    ASSERT_EQ(++parts[first->request], 1U);
+  }
+  EXPECT_EQ(parts.size(), kOpen);
+  EXPECT_FALSE(node.answer(milliseconds(100)).has_value()) << "a 65th one is begun";
+  for (const auto& [request, count] : parts) node.credit(request, count);
+  while (ends < kAll) {
+    const auto got = node.answer();
+    ASSERT_TRUE(got && !got->failed) << ends << node.log();
+    if (got->is_part) {
+      node.credit(got->request, ++parts[got->request]);
+    } else {
+      EXPECT_EQ(got->part, 3U);
+      ++ends;
+    }
+  }
+  EXPECT_EQ(parts.size(), kAll);
+}
+
+TEST(ShimStreamsProbe, WaitsForPartsThatComeLater) {
+  TestNode node;
+  node.start("streams", {}, {"STREAMS_PROBED=later 2 50 a"});
+  ASSERT_TRUE(node.attach()) << node.log();
+  node.probe();
+  const auto got = node.answer();
+  ASSERT_TRUE(got && !got->failed) << (got ? got->text : node.log());
+}
+
 TEST_F(ShimStreams, TheProbeTriesSomePartsAndClosesTheGenerator) {
   const std::uint64_t probe = node_.probe();
   const auto got = node_.answer();

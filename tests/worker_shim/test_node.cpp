@@ -166,6 +166,7 @@ void TestNode::put(const std::vector<Tensor>& inputs, shm::CallKind kind, std::i
   call.handed_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   call.request = next_request_++;
   call.kind = kind;
+  call.seed = seed_;
   if (remaining_us >= 0) {
     call.deadline_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch() + microseconds(remaining_us)).count();
   }
@@ -267,6 +268,7 @@ std::optional<Answer> TestNode::answer(milliseconds within) {
   answer.failed = descriptor.kind == shm::CallKind::failure;
   answer.is_part = descriptor.kind == shm::CallKind::part;
   answer.part = descriptor.part;
+  answer.again_ms = descriptor.again_ms;
   if (descriptor.block_bytes == 0) return answer;  // a stream's end
   EXPECT_TRUE(shm::check_range(descriptor.block_offset, descriptor.block_bytes, output_.size()).has_value());
   const auto block = shm::read_block(output_.view().subspan(descriptor.block_offset, descriptor.block_bytes));

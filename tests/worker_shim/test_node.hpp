@@ -44,6 +44,7 @@ struct Answer {
   Errc code{};             // of a failure
   std::string text;        // of a failure
   std::uint32_t batch = 0;
+  std::uint32_t again_ms = 0;  // of a failure
   std::vector<Tensor> outputs;
   const Tensor* find(std::string_view name, std::uint32_t item = 0) const;
 };
@@ -70,6 +71,8 @@ class TestNode {
   void cancel_last();
   /// A streaming call with `rooms` rooms; parts are let go of by credit().
   std::uint64_t stream(const std::vector<Tensor>& inputs, std::uint32_t rooms);
+  /// Of the calls from here on.
+  void seed(std::uint64_t seed) { seed_ = seed; }
   /// So many parts of that call have been let go of.
   void credit(std::uint64_t request, std::uint32_t parts);
   void cancel(std::uint64_t request);
@@ -104,6 +107,7 @@ class TestNode {
   shm::RingConsumer answers_;
   shm::Doorbell worker_bell_, node_bell_;
   std::uint64_t next_request_ = 1;
+  std::uint64_t seed_ = 0;
   pid_t pid_ = -1;
   int pid_fd_ = -1;
   std::optional<int> status_;

@@ -149,6 +149,11 @@ void Dispatcher::pump_model(FairQueue& queue) {
       fail(id, Error{Errc::deadline_exceeded, "its time was up before a worker was free"});
       continue;
     }
+    if (!waiting.refusals.empty() && all_refuse(waiting)) {  // who was to take it after those is gone, too
+      queue.remove(id);
+      fail(id, Error{Errc::overloaded, "all workers of model " + waiting.job.model + " say that they have enough"});
+      continue;
+    }
     if (!hand_over(id, waiting)) return;
     waiting.charged = queue.pop();
   }
@@ -176,6 +181,8 @@ void Dispatcher::resolve_again(FairQueue& queue) {
                                                  " has no worker left" + why_no_worker(pool_, *job.record)});
     } else if (Outcome<void> fits = fit(*now.record, job.call); !fits) {
       failed.emplace_back(id, fits.error());
+    } else if (Outcome<void> anew = may_begin_anew(jobs_.at(id), *now.record); !anew) {
+      failed.emplace_back(id, anew.error());
     } else {
       job.record = now.record;
       enqueue(id);
@@ -220,11 +227,14 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     if (explained) add_seen(noted, worker, standing);
   };
   const std::vector<worker_pool::WorkerView> ready = pool_.ready(*waiting.job.record);
+  const Instant refused_at = waiting.refusals.empty() ? Instant{} : Clock::now();
   for (const worker_pool::WorkerView& worker : ready) {
     if (worker.running >= worker.capacity) {
       see(worker, explain::Standing::full);
     } else if (alone_.contains(worker.id)) {
       see(worker, explain::Standing::alone);
+    } else if (is_refused(waiting, worker.id, refused_at)) {
+      see(worker, explain::Standing::refused);
     } else if (waiting.deaths > 0 && worker.running > 0) {
       // A call that a worker died of runs alone: whoever is there with it would be suspected as well.
       see(worker, explain::Standing::not_idle);
@@ -284,10 +294,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   waiting.running = false;
   const Instant now = Clock::now();
   note_end(waiting.explained, answer, now);
-  if (waiting.parts > 0 && !answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
-    answer.outputs = Error{Errc::stream_broken,
-                           "after " + std::to_string(waiting.parts) + " parts: " + answer.outputs.error().detail};
-  }
+  if (waiting.parts > 0) end_stream(waiting, answer);
   if (!answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
     if (answer.begun) {  // else it only waited there
       ++waiting.deaths;
@@ -303,6 +310,11 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
     answer.outputs =
         Error{Errc::quarantined, "two workers of model " + waiting.job.model +
                                      " died while they ran this request: " + answer.outputs.error().detail};
+  }
+  if (!answer.outputs && answer.outputs.error().code == Errc::overloaded && goes_elsewhere(waiting, answer)) {
+    enqueue(id);
+    pump();
+    return;
   }
   if (const auto queue = queues_.find(key_of(*waiting.job.record)); queue != queues_.end()) {
     const std::chrono::duration<double, std::micro> ran = answer.run;
@@ -323,6 +335,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   result.record = waiting.job.record;
   result.ends = std::move(waiting.ends);
   result.parts = answer.parts;
+  result.again = answer.again;
   result.outputs = std::move(answer.outputs);
   tell(waiting, result, now);
   finish(id, std::move(result));

@@ -1,6 +1,8 @@
 // dispatcher.hpp: brings each call of a step to a worker: waits for one with a place, lets the balancer choose, tries
-// once more elsewhere when a worker dies with it, or when the version it waits for is taken away. Once parts of a
-// streamed answer have been handed on it is not tried again: it ends as stream_broken. One strand (the node's io loop).
+// once more elsewhere when a worker dies with it, or when the version it waits for is taken away, and with others when
+// a model says that it has enough for now. Once parts of a streamed answer have been handed on, only a repeatable model
+// is tried again, and what it gives a second time is left out; else the call ends as stream_broken. One strand (the
+// node's io loop).
 #pragma once
 
 #include <cstdint>
@@ -46,6 +48,7 @@ struct JobResult {
   explain::Call explained;                      // of a job that is
   std::vector<std::string> ends;                // how the workers ended that died with it
   std::uint32_t parts = 0;                      // of a model that streams: handed to on_part
+  milliseconds again{0};                        // of overloaded, where the model says so: when to ask again
 };
 
 struct ModelLoad {
@@ -107,8 +110,16 @@ class Dispatcher {
     bool running = false;
     double charged = 0;  // for its last way out of the queue; see FairQueue::pop
     worker_pool::WorkerPool::CallId call = 0;
-    std::uint32_t parts = 0;  // handed on: from the first one on it cannot begin anew elsewhere
+    std::uint32_t parts = 0;  // handed on: from the first one on only a repeatable model can begin anew
     Instant first_part{};
+    std::uint64_t digest = 0;  // of the parts handed on, where the model is repeatable
+    std::uint64_t again = 0;   // of those that the present try gave
+    bool differs = false;      // the present try did not give what had been handed on
+    struct Refusal {
+      WorkerId worker{};
+      Instant until{};  // it is not asked before
+    };
+    std::vector<Refusal> refusals{};  // workers whose model said that it is overloaded
   };
   using ModelKey = std::tuple<std::string, std::string, std::string>;  // name, version, digest
   static ModelKey key_of(const model::Record& record) { return {record.name, record.version, record.digest}; }
@@ -117,7 +128,14 @@ class Dispatcher {
   void resolve_again(FairQueue& queue);
   void fail(JobId id, Error error);
   bool hand_over(JobId id, Waiting& waiting);
-  void pass_parts(JobId id, worker_pool::CallSpec& spec);  // streams.cpp
+  // streams.cpp
+  void pass_parts(JobId id, worker_pool::CallSpec& spec);
+  static void end_stream(const Waiting& waiting, worker_pool::CallAnswer& answer);
+  static Outcome<void> may_begin_anew(const Waiting& waiting, const model::Record& record);
+  // refusals.cpp
+  bool goes_elsewhere(Waiting& waiting, worker_pool::CallAnswer& answer) const;
+  static bool is_refused(const Waiting& waiting, WorkerId worker, Instant now);
+  bool all_refuse(const Waiting& waiting) const;
   struct Picked {
     Outcome<plugin::CandidateId> candidate = Error{};
     bool stood_in = false;

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kMaxModelFileBytes = 16 << 20;  // Python source, not weights
 constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::uint32_t kMostPrefetch = 128;
+constexpr std::uint32_t kMostStreams = 128;  // of which a worker holds 128, see shm::kMostCalls
 
 bool is_identifier(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -29,14 +30,16 @@ std::uint32_t small(const toml::Table& table, std::string_view key, std::uint32_
 void read_numbers(const toml::Table& root, Record& record) {
   record.max_batch = small(root, "max_batch", record.max_batch, 1, 1024);
   record.max_delay_ms = small(root, "max_delay_ms", record.max_delay_ms, 0, 10'000);
-  // The next batch is complete when the present one ends.
-  const std::uint32_t next_batch = record.max_batch > 1 ? std::min(record.max_batch, kMostPrefetch) : record.prefetch;
+  record.stream = root.boolean("stream", false);
+  record.streams = small(root, "streams", record.streams, 1, kMostStreams);
+  // The next batch is complete when the present one ends; of streams the next one is there.
+  const std::uint32_t next_batch = record.stream          ? record.streams
+                                   : record.max_batch > 1 ? std::min(record.max_batch, kMostPrefetch)
+                                                          : record.prefetch;
   record.prefetch = small(root, "prefetch", next_batch, 1, kMostPrefetch);
   record.threads = small(root, "threads", record.threads, 1, 1024);
   record.memory_mb = static_cast<std::uint64_t>(root.integer("memory_mb", 0, 0, 16'777'216));
   record.max_output_bytes = static_cast<std::uint64_t>(root.integer("max_output_kb", 1024, 1, 1'048'576)) * 1024;
-  record.stream = root.boolean("stream", false);
-  record.streams = small(root, "streams", record.streams, 1, 16);
   record.repeatable = root.boolean("repeatable", false);
   if (record.stream && record.max_batch > 1)
     root.fault("max_batch", "a model that streams gets its requests one by one; see streams");

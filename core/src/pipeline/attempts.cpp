@@ -8,6 +8,18 @@
 
 namespace gearbox::pipeline {
 
+namespace {
+/// A number for one call of a request, the same whenever that is run. splitmix64's finaliser, so that neighbours differ
+/// in all bits.
+std::uint64_t seed_of(std::uint64_t request, std::uint64_t place) {
+  if (request == 0) return 0;
+  std::uint64_t seed = request + 0x9E3779B97F4A7C15ULL * (place + 1);
+  seed = (seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  seed = (seed ^ (seed >> 27)) * 0x94D049BB133111EBULL;
+  return seed ^ (seed >> 31);
+}
+}  // namespace
+
 std::string Run::where(std::size_t index, std::size_t call) const {
   const config::StepConfig& config = *steps_[index].config;
   std::string text = "step '" + config.name + "'";
@@ -28,6 +40,7 @@ Outcome<void> Run::submit(std::size_t index, std::size_t call, std::shared_ptr<c
   job.call.tenant = request_.tenant;
   job.call.weight = request_.weight;
   job.call.priority = request_.priority;
+  job.call.seed = seed_of(request_.seed, place_of(index, call));
   job.explained = request_.trace != nullptr;
   BOOST_OUTCOME_TRY(dispatch::fit(*record, job.call));
   if (record->stream) {

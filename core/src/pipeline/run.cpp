@@ -226,6 +226,7 @@ void Run::answered(std::size_t index, std::size_t call, dispatch::JobResult resu
     if (error.code == Errc::quarantined) {
       deadly_ = {step.config->name, result.record->name, result.record->version, std::move(result.ends)};
     }
+    again_ = result.again;
     finish(std::move(error));
     return;
   }

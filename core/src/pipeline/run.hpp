@@ -60,6 +60,7 @@ struct RunRequest {
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;
   std::uint8_t priority = 0;
+  std::uint64_t seed = 0;   // of the request; each call gets one of its own made of it; 0: none
   explain::TracePtr trace;  // its steps are filled in; null: nothing is noted
   /// Called for each part, before `finished`. As long as it is held it keeps a place in the worker's memory, and the
   /// model waits (see worker_pool::StreamPart). Empty: parts are dropped.
@@ -86,6 +87,8 @@ class Run : public std::enable_shared_from_this<Run> {
   void note_open(explain::Trace& trace) const;
   /// To be asked from inside `finished`, when that says quarantined.
   const Deadly& deadly() const { return deadly_; }
+  /// The same, when that says overloaded: when the model wants to be asked again; 0: nobody said.
+  milliseconds again() const { return again_; }
 
  private:
   struct Answer {
@@ -157,6 +160,7 @@ class Run : public std::enable_shared_from_this<Run> {
   bool first_call_seen_ = false;
   bool over_ = false;
   Deadly deadly_;
+  milliseconds again_{0};
 };
 
 /// Joins the tensors of a list: all of shape [1]: [n]; all of one shape: [n, ...]; otherwise one entry per item,

@@ -364,6 +364,7 @@ void Requests::start(const RequestPtr& request) {
   run.weight = request->identity.ticket.weight;
   run.priority = request->priority;
   run.trace = request->trace;
+  run.seed = RequestKeyHash{}(request->key);  // also when a later process runs it
   if (request->upload.submit().stream) {
     request->stream = std::make_unique<StreamOut>(parking_, request->announced.part);
   }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -316,6 +317,12 @@ Outcome<std::vector<Call>> WorkerEndpoint::look(std::size_t most, std::chrono::n
     }
     if (!came) looked = Clock::now();
   }
+}
+
+void WorkerEndpoint::nudge() {
+  const std::uint64_t one = 1;
+  // It fails only when the count is full: then an edge is pending anyway.
+  [[maybe_unused]] const auto written = ::write(state_->own_bell.get(), &one, sizeof one);
 }
 
 void WorkerEndpoint::keep_gone_arenas(bool keep) {

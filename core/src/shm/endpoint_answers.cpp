@@ -82,6 +82,7 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
   Descriptor answer = answer_to(call.descriptor, CallKind::failure);
   answer.part = call.parts;
   answer.batch = call.batch;
+  answer.again_ms = error.code == Errc::overloaded ? call.again_ms : 0;
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   // The grant was checked to hold a block when the call was taken.
   BlockWriter block(call.grant);

@@ -38,8 +38,9 @@ std::uint64_t used_by(const std::vector<TensorRef>& outputs) {
 
 /// What a worker may say of a failed call; everything else counts as the model's.
 Errc failure_code(std::uint32_t number) {
-  for (const Errc known : {Errc::cancelled, Errc::deadline_exceeded, Errc::bad_input, Errc::bad_picture, Errc::no_space,
-                           Errc::result_too_large, Errc::bad_result, Errc::corrupt_data}) {
+  for (const Errc known :
+       {Errc::cancelled, Errc::deadline_exceeded, Errc::bad_input, Errc::bad_picture, Errc::overloaded, Errc::no_space,
+        Errc::result_too_large, Errc::bad_result, Errc::corrupt_data}) {
     if (static_cast<std::uint32_t>(known) == number) return known;
   }
   return Errc::model_failed;
@@ -85,6 +86,7 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   descriptor.tenant = spec.tenant;
   descriptor.priority = spec.priority;
   descriptor.deadline_ns = deadline_ns(spec.deadline);
+  descriptor.seed = spec.seed;
   descriptor.grant_offset = running.grant->offset();
   descriptor.grant_bytes = running.grant->bytes().size();
   if (worker.record->max_batch > 1) {
@@ -242,6 +244,7 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
       BOOST_OUTCOME_TRY(read_answer(worker, found->grant, descriptor));
       why = Error{failure_code(block_.error), std::move(block_.text)};
     }
+    if (why.code == Errc::overloaded) answer.again = milliseconds(descriptor.again_ms);
     answer.outputs = std::move(why);
   } else if (descriptor.kind == shm::CallKind::answer && found->stream) {
     if (descriptor.part != found->stream->parts()) return broken("a stream ends with another count than came");
@@ -279,7 +282,8 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   }
   worker.steps.add(now, std::chrono::duration_cast<microseconds>(answer.run));
   ++worker.answers;
-  if (!answer.outputs) ++worker.failures;
+  // A model that has enough to do for now does nothing wrong.
+  if (!answer.outputs && answer.outputs.error().code != Errc::overloaded) ++worker.failures;
   running.inputs.clear();
   running.block.reset();
   running.grant.reset();  // the outputs hold it now
@@ -346,7 +350,7 @@ bool Pool::move_out(std::vector<TensorRef>& outputs) {
 }
 
 void Pool::probed(Worker& worker, const CallAnswer& answer, Instant now) {
-  if (!answer.outputs) {
+  if (!answer.outputs && answer.outputs.error().code != Errc::overloaded) {  // which is a sign of life, too
     worker.said = "its first call failed: " + answer.outputs.error().detail;
     return kill(worker, worker.said, Errc::worker_lost);
   }

@@ -58,6 +58,7 @@ struct CallSpec {
   std::uint32_t weight = 1;       // of the tenant, among those that wait for the same model
   std::uint8_t priority = 0;      // higher is sooner
   bool gathered = false;          // one of many whose answers are kept until all are there
+  std::uint64_t seed = 0;         // of the request: the same each time that it is run; 0: none
   std::uint64_t grant_bytes = 0;  // room for the answer, or for each part of it; record.max_output_bytes
   /// Of a model that streams: called on the strand for each part, before `answered`. Empty: parts are dropped.
   std::function<void(StreamPart)> on_part;
@@ -65,12 +66,13 @@ struct CallSpec {
 
 struct CallAnswer {
   Outcome<std::vector<TensorRef>> outputs =
-      Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled
+      Error{};  // Errors: model_failed, worker_lost, bad_result, result_too_large, cancelled, overloaded
   std::chrono::nanoseconds run{0};
   std::uint32_t batch = 1;  // calls that the model got together, this one included
   WorkerId worker{};
   bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
   std::uint32_t parts = 0;  // of a model that streams: handed to on_part; the outputs are empty then
+  milliseconds again{0};    // of overloaded: when the model wants to be asked again, as it says; 0: it does not say
 };
 
 struct WorkerView {

@@ -107,6 +107,10 @@ TEST_F(ModelFolder, TheNextBatchIsHandedOverAheadUnlessTheRecordSaysOtherwise) {
   EXPECT_EQ(prefetch_of("max_batch = 8\n"), 8U);
   EXPECT_EQ(prefetch_of("max_batch = 8\nprefetch = 3\n"), 3U);
   EXPECT_EQ(prefetch_of("max_batch = 1024\n"), 128U);
+  EXPECT_EQ(prefetch_of("stream = true\n"), 4U);
+  EXPECT_EQ(prefetch_of("stream = true\nstreams = 128\n"), 128U);
+  EXPECT_EQ(prefetch_of("stream = true\nstreams = 64\nprefetch = 2\n"), 2U);
+  EXPECT_EQ(prefetch_of("stream = true\nstreams = 129\n"), 0U) << "more than a worker can hold";
 }
 
 TEST_F(ModelFolder, ABatchMayNotWaitLongerThanACallMayRun) {

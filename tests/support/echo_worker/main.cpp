@@ -187,7 +187,7 @@ int main(int argc, char** argv) {
         if (!mute) endpoint.beat();
       }
     });
-    if (what == "stream") ::_exit(echo::stream(endpoint));
+    if (what == "stream") ::_exit(echo::stream(endpoint, hello.slot));
     for (;;) {
       auto calls = endpoint.next(8, milliseconds(60000));
       if (!calls && (calls.error().code != Errc::closed || stay.count() == 0)) {

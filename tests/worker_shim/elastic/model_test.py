@@ -60,7 +60,7 @@ class Models(unittest.TestCase):
         import numpy
         import gearbox_worker
         from gearbox_elastic.model import Model
-        cls.np, cls.bad_input = numpy, gearbox_worker.BadInput
+        cls.np, cls.worker, cls.bad_input = numpy, gearbox_worker, gearbox_worker.BadInput
         folder = tempfile.TemporaryDirectory(prefix="gearbox-elastic-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
@@ -73,10 +73,13 @@ class Models(unittest.TestCase):
         cls.model.load(cls.record, "")
         cls.addClassCleanup(cls.model.close)
 
-    def parts(self, **asked):
+    def stream(self, **asked):
         prompt = asked if asked.get("prompt") is not None else "ab"
         text = json.dumps(prompt) if isinstance(prompt, dict) else prompt
         return self.model.stream({"prompt": self.np.frombuffer(text.encode(), self.np.uint8)})
+
+    def parts(self, **asked):
+        return self.worker.parts_of(self.stream(**asked))
 
     def text(self, **asked):
         parts = list(self.parts(**asked))
@@ -91,8 +94,44 @@ class Models(unittest.TestCase):
 
     def test_inputs_of_their_own_count_as_well(self):
         np = self.np
-        parts = list(self.model.stream({"prompt": np.frombuffer(b"ab", np.uint8), "max_tokens": np.array([7], np.int32)}))
-        self.assertEqual(sum(len(part["tokens"]) for part in parts), 7)
+        asked = {"prompt": np.frombuffer(b"ab", np.uint8), "max_tokens": np.array([7], np.int32)}
+        self.assertEqual([len(part["tokens"]) for part in self.worker.parts_of(self.model.stream(asked))], [1] * 7)
+
+    def test_each_token_is_a_part_and_what_stop_words_held_back_is_the_last_one(self):
+        asked = {"prompt": "ab", "temperature": 1.0, "seed": 5, "max_tokens": 30}
+        whole = list(self.parts(**asked))
+        self.assertEqual([len(part["tokens"]) for part in whole], [1] * 30)
+        text = b"".join(bytes(part["text"]) for part in whole)
+        request = {"prompt": self.np.frombuffer(json.dumps(asked).encode(), self.np.uint8),
+                   "stop": self.np.array([text[-1:] + b"that never comes"], object)}
+        held = list(self.worker.parts_of(self.model.stream(request)))
+        self.assertEqual([len(part["tokens"]) for part in held], [1] * 30 + [0])
+        self.assertEqual(bytes(held[-1]["text"]), text[-1:])
+        self.assertEqual(b"".join(bytes(part["text"]) for part in held), text)
+
+    def test_without_a_seed_the_requests_own_counts(self):
+        def tokens(own, **asked):
+            self.worker.request_seed, before = lambda item=0: own, self.worker.request_seed
+            try:
+                return self.text(prompt="ab", temperature=1.0, max_tokens=30, **asked)[1]
+            finally:
+                self.worker.request_seed = before
+        self.assertEqual(tokens(5), tokens(5))
+        self.assertNotEqual(tokens(5), tokens(6))
+        self.assertEqual(tokens(6, seed=5), tokens(5))
+
+    def test_more_than_may_wait_are_told_to_come_again(self):
+        self.model.driver.batching.hold, self.model.options.max_waiting = True, 2
+        streams = [self.stream(prompt="a", max_tokens=3) for _ in range(3)]
+        try:
+            for stream in streams[:2]:
+                self.assertIs(next(stream), self.worker.NOTHING_YET)
+            with self.assertRaisesRegex(self.worker.Overloaded, "wait already") as refused:
+                next(self.worker.parts_of(streams[2]))
+            self.assertEqual(refused.exception.retry_after_ms, 1000)
+        finally:
+            self.model.driver.batching.hold, self.model.options.max_waiting = False, 1024
+        self.assertEqual([len(list(self.worker.parts_of(stream))) for stream in streams[:2]], [3, 3])
 
     def test_a_stop_word_ends_the_text(self):
         whole, _ = self.text(prompt="ab", temperature=1.0, seed=5, max_tokens=30)
@@ -116,17 +155,26 @@ class Models(unittest.TestCase):
         self.assertEqual(self.model.open, 0)
 
     def test_one_that_waits_gives_way_to_others(self):
-        """More generators than may run: those that have no cache yet give empty parts, so that all come to their ends in turn."""
-        open_parts = {number: self.parts(prompt="a" * (number + 1), max_tokens=40) for number in range(9)}
-        tokens = dict.fromkeys(open_parts, 0)
+        """More generators than may run: those that have no cache yet have nothing yet, and all come to their ends in turn."""
+        open_parts = {number: self.stream(prompt="a" * (number + 1), max_tokens=40) for number in range(9)}
+        tokens, waits = dict.fromkeys(open_parts, 0), 0
         while open_parts:
+            none_came = True
             for number, parts in list(open_parts.items()):
                 part = next(parts, None)
                 if part is None:
                     del open_parts[number]
+                elif part is self.worker.NOTHING_YET:
+                    waits += 1
+                    continue
                 else:
                     tokens[number] += len(part["tokens"])
+                none_came = False
+            if none_came:  # until the engine calls wake()
+                self.assertTrue(self.worker._woken.wait(30))
+                self.worker._woken.clear()
         self.assertEqual(set(tokens.values()), {40})
+        self.assertGreater(waits, 0)
 
     def test_workers_of_one_model_have_states_of_their_own(self):
         from gearbox_elastic.model import Model, state_folder
@@ -138,7 +186,7 @@ class Models(unittest.TestCase):
             Model().load(self.record, "cuda:0")
 
     def test_it_gives_an_example_for_the_probe(self):
-        self.assertTrue(list(self.model.stream(self.model.example())))
+        self.assertTrue(list(self.worker.parts_of(self.model.stream(self.model.example()))))
 
 
 if __name__ == "__main__":

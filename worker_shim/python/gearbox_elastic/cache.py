@@ -103,21 +103,21 @@ class Arena:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], self.free.astype(np.int8), [0]])))
         return int((edges[1::2] - edges[::2]).max()) if len(edges) else 0
 
-    def defragment(self):
-        """Moves the used units to the front. Only while no step, copy or shift goes on. Returns how many were moved."""
+    def defragment(self, most=None):
+        """Moves the used units to the front, the last ones first, at most `most` of them. Only while no step, copy or shift goes on. Returns how
+        many were moved."""
         table = self.table
         used = np.unique(table[table >= 0])
-        order = np.arange(len(used))
-        away = used >= len(used)  # those that lie beyond go to the holes before
-        to = used.copy()
-        to[away] = np.setdiff1d(order, used[~away])
-        self.by_unit[to[away]] = self.by_unit[used[away]]
+        away = used[used >= len(used)]  # those that lie beyond go to the holes before
+        holes = np.setdiff1d(np.arange(len(used)), used)
+        if most is not None and len(away) > most:
+            away, holes = away[-most:], holes[:most]
+        self.by_unit[holes] = self.by_unit[away]
         moved = np.arange(self.units)
-        moved[used] = to
+        moved[away] = holes
         table[table >= 0] = moved[table[table >= 0]]
-        self.free[:] = True
-        self.free[:len(used)] = False
-        return int(np.count_nonzero(away))
+        self.free[away], self.free[holes] = True, False
+        return len(away)
 
     def close(self):
         self.tables = self.data = self.by_unit = self.epochs = None

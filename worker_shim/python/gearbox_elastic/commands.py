@@ -30,7 +30,8 @@ class Commands:
               "ranks": [{"rank": n, "pid": rank.pid, "used_units": group.used[n], "units": group.units}
                         for n, rank in sorted(group.ranks.items())],
               "shift": self.shift.state if self.shift else None, "running": len(batching.running), "waiting": len(batching.waiting),
-              "tokens": batching.tokens, "steps": batching.steps_done, "evicted": batching.evicted, "shifts": len(self.history),
+              "tokens": batching.tokens, "steps": batching.steps_done, "evicted": batching.evicted, "tidied": self.tidying.moved,
+              "shifts": len(self.history),
               "collective": group.collective, "load": batching.load.as_dict(batching.waiting),
               "shape": {"layers": shape.layers, "width": shape.dim, "heads": shape.heads, "kv_heads": shape.kv_heads,
                         "head_width": shape.head_size, "parameters": shape.parameters}})

@@ -18,6 +18,7 @@ from .group import Group
 from .log import log
 from .record import Record
 from .sequences import Overloaded, Stream
+from .tidying import Tidying
 from .wire import WireClosed
 
 PING_LIMIT_S = 2.0
@@ -31,14 +32,16 @@ class GroupFailed(Exception):
 class Driver(Commands):
     """Threads: start(), submit(), ask() and close() from any."""
 
-    def __init__(self, options):
-        """Errors: ValueError, OSError: options, checkpoint or record are no good."""
+    def __init__(self, options, on_tokens=None):
+        """`on_tokens()`: called by the driver's thread when there may be something to take of a stream, once for all of a step.
+        Errors: ValueError, OSError: options, checkpoint or record are no good."""
         self.options = options
         self.group = Group(options)
         self.record = Record(options.state)
         self.plan = self.group.first_plan(self.record.plan)  # to be built
         self.group.epoch = self.record.epoch
         self.batching = Batching(self.group)
+        self.tidying = Tidying()
         self.shift = None
         self.draining = None         # (plan, done) while a drain waits for the running to end
         self.gate_closed = False
@@ -54,6 +57,7 @@ class Driver(Commands):
         self.figures, self.figure_waiters = {}, []
         self.when_running = []       # called when the group runs again, or never will
         self._pings = 0
+        self._on_tokens, self._told = on_tokens, False
         self._inbox = collections.deque()
         self._ready = threading.Event()
         self._stopping = False
@@ -84,7 +88,7 @@ class Driver(Commands):
         self.batching.check(request)
         if len(self.batching.waiting) >= self.options.max_waiting:
             raise Overloaded(f"{self.options.max_waiting} requests wait already")
-        stream = Stream()
+        stream = Stream(self._touched)
         self._post(lambda: self._add(request, stream))
         return stream
 
@@ -122,6 +126,7 @@ class Driver(Commands):
                 raise GroupFailed(self.failure)
             self.batching.add(request, stream)
         except Exception as error:
+            stream.overloaded = isinstance(error, Overloaded)
             stream.end(f"{error}")
 
     # -- the loop ------------------------------------------------------------------------------------------------------------
@@ -157,6 +162,18 @@ class Driver(Commands):
         if self.phase == "running" and not self.gate_closed and self.suspects is None:
             self.batching.fill()
             self.group.restock()
+            if self.shift is None and self.draining is None:
+                self.tidying.tick(now, self.batching)
+
+        self._tell_tokens()
+
+    def _touched(self):
+        self._told = True
+
+    def _tell_tokens(self):
+        if self._told and self._on_tokens is not None:
+            self._told = False
+            self._on_tokens()
 
     def _watching(self):
         return self.shift is not None or self.suspects is not None or self.phase != "running"
@@ -202,6 +219,8 @@ class Driver(Commands):
                 self.suspects[0].discard(number)
         elif operation == "figures":
             self._figured(number, head["figures"])
+        elif operation == "defragmented":
+            self.tidying.defragmented(head["units"])
         elif self.shift is not None:
             self.shift.on_message(number, head)
 
@@ -357,3 +376,4 @@ class Driver(Commands):
         if self.shift is not None:
             self.shift.done({"ok": False, "why": self.failure})
         self._selector.close()
+        self._tell_tokens()

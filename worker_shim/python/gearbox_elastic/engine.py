@@ -104,8 +104,9 @@ class Engine(abc.ABC):
         """One step. Returns Sampled on the ranks of the last stage, else None. Errors: CollectiveError: the epoch is over."""
 
     @abc.abstractmethod
-    def defragment(self):
-        """Makes the free cache one piece; the driver asks for it when nothing runs. Returns how many units were moved."""
+    def defragment(self, most=None):
+        """Makes the free cache one piece, between two steps and while no shift is going on; moves at most `most` units, so that the next step
+        is not late. Returns how many were moved; the driver asks again while they are as many as it allowed."""
 
     @abc.abstractmethod
     def figures(self):

@@ -200,8 +200,8 @@ class LlamaEngine(Engine):
     def step(self, batch):
         return self.current.decoder.step(batch, self.arena)
 
-    def defragment(self):
-        return self.arena.defragment()
+    def defragment(self, most=None):
+        return self.arena.defragment(most)
 
     def figures(self):
         placements = [place for place in (self.current, self.next, self.old) if place is not None]

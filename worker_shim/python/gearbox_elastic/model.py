@@ -3,8 +3,10 @@
     from gearbox_elastic.model import Model
 
 Inputs: `prompt` (UINT8: text, or a JSON object with "prompt" and any of max_tokens, temperature, top_p, seed, stop, ignore_end); each of
-those may also be an input of its own. Outputs: `text` (UINT8 [-1]) and `tokens` (INT32 [-1]).
+those may also be an input of its own. Outputs: `text` (UINT8 [-1]) and `tokens` (INT32 [-1]), in parts of one token each: so the same
+request gives the same parts, whenever it is run.
 """
+import collections
 import fcntl
 import json
 import os
@@ -17,16 +19,14 @@ import gearbox_worker
 from .driver import Driver, GroupFailed
 from .options import read_options
 from .random_checkpoint import write_random_checkpoint
-from .sequences import Refused, Request
+from .sequences import Overloaded, Refused, Request
 from .shape import ModelShape
 from .stop_text import StopText
 from .tokenizer import open_tokenizer
 
-ALONE_WAIT_S = 0.25   # how long a generator waits for its next token while no other one is open
-OTHERS_WAIT_S = 0.01  # and while others are: it holds them up meanwhile
 MOST_STOPS = 16
 MOST_STATES = 16
-DEFAULTS = {"max_tokens": 128, "temperature": 0.0, "top_p": 1.0, "seed": 0, "stop": [], "ignore_end": False}
+DEFAULTS = {"max_tokens": 128, "temperature": 0.0, "top_p": 1.0, "seed": None, "stop": [], "ignore_end": False}
 
 
 def base_folder():
@@ -63,7 +63,7 @@ class Model:
             options.control = self._socket_of(options.state)
         self._find_checkpoint(options)
         self.options = options
-        self.driver = Driver(options)
+        self.driver = Driver(options, gearbox_worker.wake)
         self.tokenizer = open_tokenizer(options.tokenizer, options.checkpoint, self.driver.group.shape)
         self.driver.start()
         self.open = 0
@@ -119,8 +119,9 @@ class Model:
                 text = self.options.template.replace("{prompt}", text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
             shape = self.driver.group.shape
             prompt = self.tokenizer.encode(text, shape.bos)
+            seed = gearbox_worker.request_seed() if asked["seed"] is None else int(asked["seed"])
             request = Request(prompt, int(asked["max_tokens"]), float(asked["temperature"]), float(asked["top_p"]),
-                              int(asked["seed"]) % (1 << 64), () if asked["ignore_end"] else shape.ends)
+                              seed % (1 << 64), () if asked["ignore_end"] else shape.ends)
         except (ValueError, TypeError) as error:
             raise gearbox_worker.BadInput(str(error)) from None
         return request, StopText(stops)
@@ -134,25 +135,40 @@ class Model:
             stream = self.driver.submit(request)
         except Refused as error:
             raise gearbox_worker.BadInput(str(error)) from None
+        except Overloaded as error:
+            raise gearbox_worker.Overloaded(str(error)) from None
         except GroupFailed as error:
             self._give_up(error)
         self.open += 1
         try:
-            over = False
-            while not over and not stop.over:
-                tokens, over = stream.take(ALONE_WAIT_S if self.open == 1 else OTHERS_WAIT_S)
-                piece = b"".join(stop.feed(self.tokenizer.piece(token)) for token, _ in tokens if not stop.over)
-                if over and not stop.over:
-                    piece += stop.rest()
-                if over and stream.error:
-                    if self.driver.failure:
-                        self._give_up(stream.error)
-                    raise RuntimeError(stream.error)
-                # Nothing yet is a part, too: an empty one, so that other generators have their turn.
-                yield self._part(piece, [token for token, _ in tokens])
+            came = collections.deque()
+            while not stop.over:
+                tokens, over = stream.take(0)
+                came.extend(token for token, _ in tokens)
+                if came:
+                    token = came.popleft()
+                    yield self._part(stop.feed(self.tokenizer.piece(token)), [token])
+                elif over:
+                    break
+                else:
+                    yield gearbox_worker.NOTHING_YET
+            if not stop.over:
+                self._check_end(stream)
+                rest = stop.rest()
+                if rest:
+                    yield self._part(rest, [])
         finally:
             self.open -= 1
             self.driver.cancel(stream)
+
+    def _check_end(self, stream):
+        if not stream.error:
+            return
+        if self.driver.failure:
+            self._give_up(stream.error)
+        if stream.overloaded:
+            raise gearbox_worker.Overloaded(stream.error)
+        raise RuntimeError(stream.error)
 
     @staticmethod
     def _part(piece, tokens):

@@ -158,7 +158,7 @@ class Rank:
         self.wire.send({"op": "exported"}, self.engine.export_cache(head["slots"], head["first"], head["end"]))
 
     def on_defragment(self, head, blob, descriptors):
-        self.wire.send({"op": "defragmented", "units": self.engine.defragment()})
+        self.wire.send({"op": "defragmented", "units": self.engine.defragment(head.get("most"))})
 
 
 def main():

@@ -29,23 +29,28 @@ class Request:
 class Stream:
     """Threads: the driver's puts, any one takes."""
 
-    def __init__(self):
+    def __init__(self, changed=None):
+        """`changed()` is called, by the driver's thread, when there is something to take."""
         self._tokens = collections.deque()  # (id, margin)
         self._changed = threading.Condition()
+        self._tell = changed or (lambda: None)
         self._over = False
         self.error = None
+        self.overloaded = False             # that is the reason of the error
         self.cancelled = False
 
     def put(self, token, margin):
         with self._changed:
             self._tokens.append((token, margin))
             self._changed.notify_all()
+        self._tell()
 
     def end(self, error=None):
         with self._changed:
             if not self._over:
                 self._over, self.error = True, error
             self._changed.notify_all()
+        self._tell()
 
     def take(self, timeout):
         """([(id, margin)], over): all that has come; waits for something until `timeout` seconds are over."""

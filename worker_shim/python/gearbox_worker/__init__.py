@@ -4,7 +4,8 @@
         def load(self, record, device): ...           # once
         def infer(self, batch): ...                   # a list of {input name: array} -> a list of {output name: array}
         def stream(self, request): ...                # with stream = true in model.toml, in place of infer(): one
-                                                      # {input name: array}; yields {output name: array} for each part
+                                                      # {input name: array}; yields {output name: array} for each part,
+                                                      # or NOTHING_YET
         def example(self): ...                        # optional: one item for the readiness probe
         def close(self): ...                          # optional: called once when the worker ends, within two seconds
 """
@@ -12,14 +13,50 @@ import importlib.util
 import os
 
 try:
-    from _gearbox_worker import empty
+    from _gearbox_worker import empty, request_seed, wake
 except ImportError:  # outside worker_shim: in a model's own unit tests
+    import threading
+
+    _woken = threading.Event()
+
     def empty(shape, dtype, item=0):
         """An array for an output. Inside worker_shim it lies in shared memory already, so that the answer needs no copy."""
         import numpy
         return numpy.empty(shape, dtype)
 
-__all__ = ["BadInput", "BadPicture", "Record", "empty", "package_file"]
+    def request_seed(item=0):
+        """A number of 64 bits that belongs to the request: the same when it is run again, by another worker, after its node's end."""
+        return 0
+
+    def wake():
+        """Generators that said NOTHING_YET are asked again at once. Any thread."""
+        _woken.set()
+else:
+    _woken = None
+
+ASK_AGAIN_S = 0.01  # as worker_shim does it
+
+__all__ = ["BadInput", "BadPicture", "NOTHING_YET", "Overloaded", "Record", "empty", "package_file", "parts_of", "request_seed", "wake"]
+
+
+class _NothingYet:
+    """What a generator of stream() yields in place of a part when it has none for now: nobody sees it, other generators have their turn, and
+    this one is asked again when the model calls wake(), or after 10 ms."""
+
+    def __repr__(self):
+        return "NOTHING_YET"
+
+
+NOTHING_YET = _NothingYet()
+
+
+def parts_of(stream):
+    """For a model's own unit tests: the parts of what stream() gave, without NOTHING_YET."""
+    for part in stream:
+        if part is not NOTHING_YET:
+            yield part
+        elif _woken is not None and _woken.wait(ASK_AGAIN_S):
+            _woken.clear()
 
 
 class BadInput(Exception):
@@ -30,6 +67,16 @@ class BadInput(Exception):
 class BadPicture(BadInput):
     """A picture that is cut, corrupt, empty or of absurd size."""
     code = 14  # Errc::bad_picture
+
+
+class Overloaded(Exception):
+    """Raise it when the model has enough to do for now: the request goes to another worker, or is refused with the advice to come again
+    after `retry_after_ms`. It is no fault of the model or of its worker."""
+    code = 16  # Errc::overloaded
+
+    def __init__(self, text="the model has enough to do", retry_after_ms=1000):
+        super().__init__(text)
+        self.retry_after_ms = retry_after_ms
 
 
 class Record:

@@ -15,6 +15,7 @@ import gearbox_worker
 
 MODEL_FAILED = 40  # Errc::model_failed
 REFUSALS = (gearbox_worker.BadInput.code, gearbox_worker.BadPicture.code)
+MOST_AGAIN_MS = 3600000
 DTYPES = {
     "BOOL": "?", "UINT8": "u1", "UINT16": "u2", "UINT32": "u4", "UINT64": "u8", "INT8": "i1", "INT16": "i2", "INT32": "i4",
     "INT64": "i8", "FP16": "f2", "FP32": "f4", "FP64": "f8", "BYTES": "O",
@@ -39,20 +40,31 @@ def load(record, file, class_name, device):
 
 
 def failure(error, folder):
-    """(code, "Type: reason", where in the model's folder) of an exception; the reason is one line."""
+    """(code, "Type: reason", where in the model's folder, milliseconds to wait) of an exception; the reason is one line."""
     try:
         line = " / ".join("".join(traceback.format_exception_only(type(error), error)).split("\n")).strip(" /")
     except BaseException as second:  # an exception whose __str__ raises
         line = f"{type(error).__name__} (and its text cannot be had: {type(second).__name__})"
-    refused = isinstance(error, gearbox_worker.BadInput) and error.code in REFUSALS
-    if refused:  # the code says what kind it is
+    code, again = MODEL_FAILED, 0
+    if isinstance(error, gearbox_worker.BadInput) and error.code in REFUSALS:
+        code = error.code
+    elif isinstance(error, gearbox_worker.Overloaded):
+        code, again = gearbox_worker.Overloaded.code, again_ms(error)
+    if code != MODEL_FAILED:  # the code says what kind it is
         line = line.partition(": ")[2] or line
     where = ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         if file.startswith(folder):
             where = f"{os.path.basename(file)}:{number}"
-    return (error.code if refused else MODEL_FAILED, line.encode("utf-8", "backslashreplace"), where)
+    return (code, line.encode("utf-8", "backslashreplace"), where, again)
+
+
+def again_ms(error):
+    try:
+        return min(max(int(error.retry_after_ms), 0), MOST_AGAIN_MS)
+    except Exception:  # a model's own idea of a number: nothing is advised then
+        return 0
 
 
 def zeros(shape, dtype):

@@ -49,7 +49,9 @@ struct alignas(64) Descriptor {
   std::uint32_t rooms;   // node → worker, of a streaming call: parts that the grant has room for at once (behind the
                          // room of the last block, see part_rooms() in call_block.hpp); 0: no stream
   std::int64_t handed_ns;  // node → worker: when it was handed over, on CLOCK_MONOTONIC; 0: not told
-  std::uint64_t reserved[2];
+  std::uint64_t seed;      // node → worker: a number of the request's own, the same each time that it is run; 0: none
+  std::uint32_t again_ms;  // worker → node, of a failure that says overloaded: worth to ask again after this; 0: not told
+  std::uint32_t reserved;
 };
 static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>);
 

@@ -1,7 +1,11 @@
 """Streams of all kinds, good and bad; says on stderr what happens to its generators."""
+import os
 import sys
+import threading
 
 import numpy
+
+import gearbox_worker
 
 HALF = "é".encode()
 
@@ -29,9 +33,12 @@ class Parts:
 class Model:
     def load(self, record, device):
         self.open = 0
+        self.probed = b"count 100"
+        if os.environ.get("STREAMS_PROBED"):
+            self.probed = os.environ["STREAMS_PROBED"].encode()
 
     def example(self):
-        return {"command": numpy.array([b"count 100"], object)}
+        return {"command": numpy.array([self.probed], object)}
 
     def stream(self, request):
         words = request["command"][0].decode().split()
@@ -41,6 +48,8 @@ class Model:
             return 7
         if words[0] == "list":
             return [{"text": "a", "number": [0]}, {"text": "b", "number": [1]}]
+        if words[0] == "full":
+            raise gearbox_worker.Overloaded("no room for it", retry_after_ms=int(words[1]))
         if words[0] == "iterator":
             return Parts(int(words[1]))
         return self.tell(words, request)
@@ -53,6 +62,26 @@ class Model:
                 for number in range(int(words[1])):
                     say(f"{name} makes {number} of {self.open} open")
                     yield {"text": f"{name} {number}", "number": numpy.array([number])}
+            elif words[0] == "later":  # number, and who wakes it up: a thread after so many ms, or nobody
+                came, asked = threading.Event(), 0
+                if words[2] != "nobody":
+                    timer = threading.Timer(int(words[2]) / 1000, lambda: (came.set(), gearbox_worker.wake()))
+                    timer.start()
+                for number in range(int(words[1])):
+                    while not came.is_set() and not (words[2] == "nobody" and asked >= 3):
+                        asked += 1
+                        yield gearbox_worker.NOTHING_YET
+                    yield {"text": f"{name} {number} after {asked}", "number": [asked]}
+            elif words[0] == "never":
+                say(f"{name} begins")
+                while True:
+                    yield gearbox_worker.NOTHING_YET
+            elif words[0] == "seed":
+                yield {"text": "seed", "number": numpy.array([gearbox_worker.request_seed() % (1 << 63)])}
+                yield {"text": "seed", "number": numpy.array([gearbox_worker.request_seed() % (1 << 63)])}
+            elif words[0] == "fills":
+                yield {"text": "good", "number": [0]}
+                raise gearbox_worker.Overloaded()
             elif words[0] == "raise_after":
                 for number in range(int(words[1])):
                     yield {"text": "good", "number": [number]}
