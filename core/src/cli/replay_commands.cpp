@@ -164,6 +164,7 @@ void add_replay_commands(CLI::App& app, CliContext& context) {
     if (!ran) fail(context, ran.error());
   });
   add_replay_gate_command(*replay, context);
+  add_replay_record_command(*replay, context);
   add_replay_trace_commands(*replay, context);
 }
 

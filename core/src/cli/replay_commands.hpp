@@ -6,6 +6,7 @@
 namespace gearbox::cli {
 
 void add_replay_gate_command(CLI::App& replay, CliContext& context);
+void add_replay_record_command(CLI::App& replay, CliContext& context);
 void add_replay_trace_commands(CLI::App& replay, CliContext& context);  // convert, calibration
 
 }  // namespace gearbox::cli

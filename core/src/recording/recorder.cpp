@@ -33,9 +33,10 @@ std::string steps_of(const explain::Trace& trace) {
   return text;
 }
 
-/// Parts of streamed answers, and when the first one was there.
+/// Parts of streamed answers, when the first one was there, and how long the prompts were.
 struct Parts {
   std::uint32_t count = 0;
+  std::uint32_t input_tokens = 0;
   Instant first{};
 };
 
@@ -44,6 +45,7 @@ Parts parts_of(const explain::Trace& trace) {
   for (const explain::Step& step : trace.steps) {
     for (const explain::Call& call : step.first) {
       parts.count += call.parts;
+      parts.input_tokens += call.input_tokens;
       if (parts.first == Instant{}) parts.first = call.first_part;
     }
   }
@@ -76,7 +78,7 @@ void Recorder::note(const explain::Trace& trace) {
   };
   add(name_or_none(trace.task));
   add(name_or_none(trace.user));
-  add(std::to_string(0));  // how many tokens a prompt has only its model knows
+  add(std::to_string(parts.input_tokens));
   add(std::to_string(parts.count));
   add(std::to_string(trace.plain_bytes));
   add(std::to_string(between(trace.arrived, trace.verified)));

@@ -7,7 +7,7 @@ namespace gearbox::replay {
 
 namespace {
 
-constexpr std::size_t kBacklog = 20'000;       // requests of a run at saturation
+constexpr std::size_t kBacklog = 20'000;     // requests of a run at saturation
 constexpr std::size_t kBacklogOfCard = 400;  // and so many for each card, at least
 
 /// Student's t at 97.5 %, by degrees of freedom.

@@ -113,7 +113,8 @@ class OwnLines final : public LineReader {
   bool read(std::string_view line, Arrival& arrival, std::string& why) override {
     const Fields fields = split(line);
     std::int64_t at_us = 0;
-    if (fields.size() != 6) {
+    // Columns of a live node's recording follow, which are for people: times that this simulation is to find.
+    if (fields.size() < 6) {
       why = "it has " + std::to_string(fields.size()) + " fields instead of 6";
       return false;
     }
@@ -204,7 +205,8 @@ Outcome<Trace> parse_trace(std::string_view text, const std::string& name) {
     trace.origin = "gearbox-trace";
     reader = std::make_unique<OwnLines>(trace);
     ++number;
-    if (next_line(rest) != kColumns)
+    const std::string_view columns = next_line(rest);
+    if (columns != kColumns && !columns.starts_with(std::string(kColumns) + ","))
       return Error{Errc::bad_input, name + ":2: the columns are " + std::string(kColumns)};
   } else if (first == kAzure) {
     trace.origin = "Azure LLM inference trace";

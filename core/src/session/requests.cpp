@@ -88,8 +88,15 @@ void Requests::watch_deadline(const RequestPtr& request) {
 
 void Requests::expire(const RequestPtr& request) {
   if (request->over) return;
-  fail(request, Error{Errc::deadline_exceeded,
-                      "the request's time ran out while it was " + std::string(name_of(request->upload.state()))});
+  std::string where(name_of(request->upload.state()));
+  if (request->run && request->trace) {
+    const explain::Trace trace = as_of_now(*request->trace);
+    const bool is_there = std::any_of(trace.steps.begin(), trace.steps.end(), [](const explain::Step& step) {
+      return step.open_since != Instant{};  // a worker has a call of it
+    });
+    if (!is_there) where = "waiting for a worker";
+  }
+  fail(request, Error{Errc::deadline_exceeded, "the request's time ran out while it was " + where});
 }
 
 Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
@@ -149,7 +156,7 @@ void Requests::take_in(const RequestPtr& request) {
   table_.emplace(request->key, request);
   ++open_;
   ++devices_[request->key.device].open;
-  tenants_.opened(request->identity.ticket.tenant, request->ingest.plain_bytes());
+  tenants_.opened(request->identity.ticket.tenant, request->ingest.plain_bytes(), request->arrived);
   watch_deadline(request);
 }
 

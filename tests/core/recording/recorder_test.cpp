@@ -44,6 +44,7 @@ TEST(Recorder, CountsThePartsOfAStreamAndTellsWhenTheFirstCame) {
   explain::Trace trace = trace_at(milliseconds(0));
   explain::Call call;
   call.parts = 12;
+  call.input_tokens = 5;
   call.first_part = trace.arrived + milliseconds(7);
   explain::Step step;
   step.name = "tell";
@@ -51,7 +52,7 @@ TEST(Recorder, CountsThePartsOfAStreamAndTellsWhenTheFirstCame) {
   step.first = {call};
   trace.steps = {step};
   recorder.note(trace);
-  EXPECT_EQ(all_of(recorder), "0,read,ann,0,12,3000,2000,7000,30000,40,,tell:1:0:0:0\n");
+  EXPECT_EQ(all_of(recorder), "0,read,ann,5,12,3000,2000,7000,30000,40,,tell:1:0:0:0\n");
 }
 
 TEST(Recorder, AFailedRequestNamesItsError) {
