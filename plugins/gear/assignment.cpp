@@ -66,9 +66,9 @@ double Curve::rate_at(double latency_s) const {
 }
 
 Assignment::Assignment(const plugin::PoolView& pool, const plugin::LoadView& demand,
-                       const std::vector<const plugin::GroupView*>& groups)
+                       const std::vector<const plugin::GroupView*>& groups, double long_stay)
     : demand_(demand.requests_per_s) {
-  const gears::Demand mix{demand.requests_per_s, demand.prompt_tokens, demand.output_tokens};
+  const gears::Demand mix{demand.requests_per_s, demand.prompt_tokens, demand.output_tokens, long_stay};
   for (const plugin::GroupView* group : groups) {
     const double slowdown = rounded(group->link_slowdown);
     auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const GroupKind& known) {
@@ -151,6 +151,31 @@ std::uint8_t Assignment::best_gear(const plugin::GroupView& group) const {
     best = group.gears[i].number;
   }
   return best;
+}
+
+bool Assignment::is_spare(const plugin::GroupView& group) const {
+  const GroupKind& kind = kind_of(group);
+  const double latency = std::min(best_, kSlowestSearched);
+  for (std::size_t i = 0; i < kind.curves.size(); ++i) {
+    const bool possible = kind.open[i] || group.gears[i].number == group.gear;
+    if (possible && kind.curves[i].rate_at(latency) > 0) return false;
+  }
+  return true;
+}
+
+double Assignment::idle_latency(const plugin::GroupView& group, std::uint8_t gear) const {
+  const GroupKind& kind = kind_of(group);
+  const std::size_t index = index_of(group, gear);
+  const bool carries = index < kind.curves.size() && kind.curves[index].capacity() > 0;
+  return carries ? kind.curves[index].idle_latency() : kNever;
+}
+
+std::uint8_t Assignment::soonest_gear(const plugin::GroupView& group) const {
+  std::uint8_t soonest = group.gear;
+  for (const plugin::GearView& gear : group.gears) {
+    if (is_open(gear) && idle_latency(group, gear.number) < idle_latency(group, soonest)) soonest = gear.number;
+  }
+  return soonest;
 }
 
 double Assignment::latency_with(const plugin::GroupView& group, std::uint8_t to) const {

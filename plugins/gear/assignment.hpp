@@ -22,6 +22,8 @@ class Curve {
   double capacity() const { return capacity_; }
   /// Requests a second at which the mean latency is `latency_s`; 0 below what an idle group needs.
   double rate_at(double latency_s) const;
+  /// Mean latency of the one request that an idle group may get.
+  double idle_latency() const { return latency_[0]; }
 
  private:
   static constexpr int kPoints = 20;
@@ -44,12 +46,18 @@ class Assignment {
   static constexpr double kNever = 1e9;  // seconds: the demand is not met at any latency
 
   Assignment(const plugin::PoolView& pool, const plugin::LoadView& demand,
-             const std::vector<const plugin::GroupView*>& groups);
+             const std::vector<const plugin::GroupView*>& groups, double long_stay = 1);
 
   double latency_now() const { return now_; }
   double latency_best() const { return best_; }
   /// The gear that `group` has in the best assignment; its own when nothing open is better.
   std::uint8_t best_gear(const plugin::GroupView& group) const;
+  /// In the best assignment no request goes there: others answer sooner in any case.
+  bool is_spare(const plugin::GroupView& group) const;
+  /// The open gear in which an idle group answers soonest; its own when none is sooner. For spare groups: what little a
+  /// balancer sends there is answered as soon as can be.
+  std::uint8_t soonest_gear(const plugin::GroupView& group) const;
+  double idle_latency(const plugin::GroupView& group, std::uint8_t gear) const;
   /// The pool's latency when `group` alone goes to gear `to`.
   double latency_with(const plugin::GroupView& group, std::uint8_t to) const;
   /// Each of the group's gears, with the pool's latency when the group alone is in it.
