@@ -65,6 +65,14 @@ double Curve::rate_at(double latency_s) const {
   return step * (point - 1 + (latency_s - low) / (*above - low));
 }
 
+double Curve::latency_at(double rate) const {
+  const double step = kFullest * capacity_ / (kPoints - 1);
+  if (step <= 0 || rate > kFullest * capacity_) return Assignment::kNever;
+  const double at = rate / step;
+  const auto low = std::min(static_cast<std::size_t>(at), static_cast<std::size_t>(kPoints - 2));
+  return latency_[low] + (at - static_cast<double>(low)) * (latency_[low + 1] - latency_[low]);
+}
+
 Assignment::Assignment(const plugin::PoolView& pool, const plugin::LoadView& demand,
                        const std::vector<const plugin::GroupView*>& groups, double long_stay)
     : demand_(demand.requests_per_s) {
@@ -87,6 +95,9 @@ Assignment::Assignment(const plugin::PoolView& pool, const plugin::LoadView& dem
     ++kind->groups;
     if (const std::size_t index = index_of(*group, group->gear); index < kind->now.size()) ++kind->now[index];
   }
+  double carried = 0;
+  for (const GroupKind& kind : kinds_) carried += kind.groups * kind.most();
+  used_ = carried > 0 ? demand_ / carried : 1;
   now_ = lowest([&](double latency) { return carried_now(latency, nullptr); });
   best_ = lowest([&](double latency) { return carried_best(latency); });
 }
@@ -163,17 +174,24 @@ bool Assignment::is_spare(const plugin::GroupView& group) const {
   return true;
 }
 
-double Assignment::idle_latency(const plugin::GroupView& group, std::uint8_t gear) const {
+double GroupKind::most() const {
+  double most = 0;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    if (open[i] || now[i] > 0) most = std::max(most, curves[i].capacity());
+  }
+  return most;
+}
+
+double Assignment::latency_of_share(const plugin::GroupView& group, std::uint8_t gear) const {
   const GroupKind& kind = kind_of(group);
   const std::size_t index = index_of(group, gear);
-  const bool carries = index < kind.curves.size() && kind.curves[index].capacity() > 0;
-  return carries ? kind.curves[index].idle_latency() : kNever;
+  return index < kind.curves.size() ? kind.curves[index].latency_at(used_ * kind.most()) : kNever;
 }
 
 std::uint8_t Assignment::soonest_gear(const plugin::GroupView& group) const {
   std::uint8_t soonest = group.gear;
   for (const plugin::GearView& gear : group.gears) {
-    if (is_open(gear) && idle_latency(group, gear.number) < idle_latency(group, soonest)) soonest = gear.number;
+    if (is_open(gear) && latency_of_share(group, gear.number) < latency_of_share(group, soonest)) soonest = gear.number;
   }
   return soonest;
 }

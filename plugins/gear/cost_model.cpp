@@ -86,15 +86,15 @@ std::optional<plugin::Proposal> CostModel::for_spare(const Assignment& assignmen
                                                      const plugin::LoadView& load, std::size_t groups) const {
   if (!assignment.is_spare(group)) return std::nullopt;
   const std::uint8_t to = assignment.soonest_gear(group);
-  const double now = assignment.idle_latency(group, group.gear);
-  const double then = assignment.idle_latency(group, to);
+  const double now = assignment.latency_of_share(group, group.gear);
+  const double then = assignment.latency_of_share(group, to);
   if (to == group.gear || 1 - then / now < limits_.least_gain) return std::nullopt;
   plugin::Proposal made;
   made.group = group.id;
   made.gear = to;
   made.rule = "spare";
   made.gain = 1 - then / now;
-  // At most an even share of the requests comes there.
+  // As if an even share of the requests came there.
   made.gain_requests_s = (now - then) * load.requests_per_s / static_cast<double>(groups) * limits_.horizon_s;
   made.cost_requests_s = group.pause_s * (group.running + group.waiting + load.requests_per_s * group.pause_s);
   if (made.gain_requests_s <= made.cost_requests_s) return std::nullopt;
