@@ -105,8 +105,12 @@ Outcome<void> run(CliContext& context, RunAsked& asked) {
                    escaped(scored.first.policy_fault).c_str());
   }
   if (asked.json == "-") std::printf("%s\n", replay::json_of(report).c_str());
-  if (!asked.json.empty() && asked.json != "-") BOOST_OUTCOME_TRY(write(asked.json, replay::json_of(report) + "\n"));
-  if (!asked.html.empty()) BOOST_OUTCOME_TRY(write(asked.html, replay::html_of(report)));
+  if (!asked.json.empty() && asked.json != "-") {
+    BOOST_OUTCOME_TRY(write(asked.json, replay::json_of(report) + "\n"));
+  }
+  if (!asked.html.empty()) {
+    BOOST_OUTCOME_TRY(write(asked.html, replay::html_of(report)));
+  }
   return done();
 }
 
