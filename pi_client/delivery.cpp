@@ -21,6 +21,7 @@ struct Delivery::Running {
 
 namespace {
 
+constexpr milliseconds kWorthALastTry{500};
 constexpr milliseconds kGrace{1'000};  // past its deadline a request still waits this long for the node to say so
 
 Error out_of_time(bool deadline_is_sooner, const SendOptions& options) {
@@ -177,6 +178,7 @@ asio::awaitable<Report> Delivery::deliver(RequestFiles files) {
 asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* report) {
   const std::shared_ptr<Outgoing> outgoing = running->outgoing;
   unsigned refusals = 0;
+  bool last_try = false;
   for (std::uint32_t attempt = 0;; ++attempt) {
     Outcome<NodeLink::Lease> lease = co_await link_.get(running->give_up);
     if (!lease) co_return std::move(lease).error();
@@ -229,8 +231,14 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
       if (inbox->accepted || (!worth_retrying(refused.code) && advised == milliseconds{0})) co_return refused;
       if (refused.code == Errc::shutting_down && link_.node() == connection->node()) leave_node();
       const milliseconds pause = pause_before_retry(refusals++, milliseconds(100), milliseconds(5'000), advised);
-      const Instant until = after(Clock::now(), pause);
-      if (until >= running->give_up) co_return refused;
+      Instant until = after(Clock::now(), pause);
+      if (until >= running->give_up) {
+        // It is told to come back too late; a last try costs little, and the advice is a guess.
+        const auto left = std::chrono::duration_cast<milliseconds>(running->give_up - Clock::now());
+        if (last_try || left < kWorthALastTry) co_return refused;
+        last_try = true;
+        until = after(Clock::now(), left - left / 4);
+      }
       while (!cancelled_ && Clock::now() < until) co_await bell_.wait_until(until);
       if (!cancelled_) continue;
       co_return Error{Errc::cancelled, "interrupted"};

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "enrol_command.hpp"
 #include "gearbox/link/keys.hpp"
@@ -21,7 +22,12 @@ namespace {
 class StandardStreams final : public gearbox::client::Console {
  public:
   void results(const std::string& text) override {
-    failed_ = std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0 || failed_;
+    if (failed_ || (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)) return;
+    failed_ = true;
+    remarks("pi_client: standard output: " + std::string(std::strerror(errno)) + ": not all was written\n");
+    // Nobody takes what comes: what is under way is called off in order, as when somebody interrupts.
+    struct sigaction present {};
+    if (::sigaction(SIGINT, nullptr, &present) == 0 && present.sa_handler != SIG_DFL) ::raise(SIGINT);
   }
   void remarks(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stderr); }
   bool failed() const { return failed_; }

@@ -170,7 +170,9 @@ asio::awaitable<void> NodeLink::connect_loop() {
 
 bool NodeLink::give_up(const Error& error, milliseconds advised) {
   if (settings_.patient) return false;
-  const bool mendable = worth_retrying(error.code) || advised > milliseconds{0} || refused_by_node_;
+  // Who says when to come again is there: a worker may take long to start. The request's own time bounds it.
+  if (advised > milliseconds{0}) return false;
+  const bool mendable = worth_retrying(error.code) || refused_by_node_;
   if (!mendable) return true;
   // A wrong address should not take a whole request's time to be reported.
   return !ever_worked_ && Clock::now() >= after(started_, settings_.first_contact);

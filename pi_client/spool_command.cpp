@@ -33,7 +33,8 @@ std::unique_ptr<Spool> open(const SpoolOptions& options, Console& console) {
   }
   if (spool.value()->set_aside() > 0) {
     console.remarks("pi_client: " + std::to_string(spool.value()->set_aside()) +
-                    " damaged requests were set aside in " + escaped(options.folder, 512) + "/damaged\n");
+                    " requests whose descriptions are damaged were set aside in " + escaped(options.folder, 512) +
+                    "/damaged and get no answers: their ids are in the files' names\n");
   }
   return std::move(spool).value();
 }

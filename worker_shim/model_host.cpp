@@ -320,6 +320,11 @@ std::uint64_t ModelHost::seed(std::size_t item) const {
   return item < running_.size() ? running_[item]->call->descriptor.seed : stream_seed_;
 }
 
+void ModelHost::note_input_tokens(std::uint32_t tokens, std::size_t item) {
+  shm::Call* const call = item < running_.size() ? running_[item]->call : stream_call_;
+  if (call != nullptr) call->input_tokens = tokens;
+}
+
 Error ModelHost::error_of(const Failure& failure, shm::Call& call) {
   call.again_ms = failure.again_ms;
   return failure.error();

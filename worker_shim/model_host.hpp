@@ -62,6 +62,8 @@ class ModelHost {
 
   /// For gearbox_worker.empty(): room for an output inside the grant of the batch's `item`; empty when there is none.
   ByteSpan reserve(std::size_t item, std::size_t bytes);
+  /// For gearbox_worker.note_input_tokens(): of the batch's `item`, or of the stream that is asked.
+  void note_input_tokens(std::uint32_t tokens, std::size_t item);
   /// For gearbox_worker.request_seed(): of the batch's `item`, or of the stream that is asked; 0: none.
   std::uint64_t seed(std::size_t item) const;
   /// Remembers a writable view so that one kept past its call is noticed.
@@ -96,7 +98,8 @@ class ModelHost {
   pybind11::object model_, infer_, helpers_, ndarray_;  // infer_: stream() of a model that streams
   pybind11::object nothing_yet_;
   std::function<void()> waker_;
-  std::uint64_t stream_seed_ = 0;  // of the stream that is asked
+  std::uint64_t stream_seed_ = 0;     // of the stream that is asked
+  shm::Call* stream_call_ = nullptr;  // the same, while it is
   NumpyArrays::Dtypes dtypes_;
   NumpyArrays arrays_;
   std::vector<pybind11::object> input_names_, output_names_;  // of the record's, as Python text, made once

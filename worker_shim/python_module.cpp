@@ -50,6 +50,15 @@ PyObject* make_module() {
         "A number of 64 bits that belongs to the request: the same when it is run again, by another worker, after its "
         "node's end. 0 for a probe.");
     module.def(
+        "note_input_tokens",
+        [](std::uint32_t tokens, std::size_t item) {
+          if (g_host != nullptr) g_host->note_input_tokens(tokens, item);
+        },
+        py::arg("tokens"), py::arg("item") = 0,
+        "How long the prompt of the batch's `item`, or of the stream that is asked, is: told by `broker explain` and "
+        "in "
+        "recordings.");
+    module.def(
         "wake",
         [] {
           if (g_host != nullptr) g_host->wake();

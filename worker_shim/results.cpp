@@ -106,14 +106,16 @@ Outcome<void> Results::take(const Ways& ways, const py::handle& item) {
   const model::Record& record = ways.record;
   if (PyDict_Check(item.ptr()) == 0) {
     return Error{Errc::bad_result,
-                 "infer() gave " + type_name(item) + " for one item of the batch, not a dict of outputs"};
+                 record.stream ? "stream() gave " + type_name(item) + " for a part, not a dict of outputs"
+                               : "infer() gave " + type_name(item) + " for one item of the batch, not a dict of outputs"};
   }
   try {
     for (std::size_t index = 0; index < record.outputs.size(); ++index) {
       const TensorDecl& declared = record.outputs[index];
       PyObject* const value = PyDict_GetItemWithError(item.ptr(), ways.names[index].ptr());  // borrowed
       if (value == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
-      if (value == nullptr) return bad(declared, "missing in what infer() gave");
+      if (value == nullptr)
+        return bad(declared, record.stream ? "missing in what stream() gave" : "missing in what infer() gave");
       if (!declared.list) {
         BOOST_OUTCOME_TRY(add(declared, ways, value, 0));
         continue;

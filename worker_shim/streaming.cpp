@@ -23,6 +23,18 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
 };
 
+/// While it lives, `call` is the one whose generator runs.
+class Asked {
+ public:
+  Asked(shm::Call*& place, shm::Call& call) : place_(place) { place_ = &call; }
+  ~Asked() { place_ = nullptr; }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+
+ private:
+  shm::Call*& place_;
+};
+
 }  // namespace
 
 void ModelHost::say_failed(const char* what, const Failure& failure) const {
@@ -38,6 +50,7 @@ Error ModelHost::stream_failed(const char* what, py::error_already_set& raised, 
 
 Outcome<ModelHost::Stream> ModelHost::open_stream(shm::Call& call) {
   stream_seed_ = call.descriptor.seed;
+  const Asked asked(stream_call_, call);
   Stream stream;
   Outcome<py::object> input = build_item(call);
   stream.lent = std::exchange(lent_, {});
@@ -67,6 +80,7 @@ Outcome<ModelHost::Stream> ModelHost::open_stream(shm::Call& call) {
 Outcome<ModelHost::Next> ModelHost::next_part(shm::Call& call, Stream& stream, Results& into) {
   into.clear();
   stream_seed_ = call.descriptor.seed;
+  const Asked asked(stream_call_, call);
   py::object part;
   try {
     const Busy busy;

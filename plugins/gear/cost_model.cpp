@@ -115,7 +115,8 @@ void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::
     made.gear = to;
     made.rule = "price";
     // Of an overloaded pool no latency can be told: every shift of the best assignment brings it nearer to keeping up.
-    made.gain = overloaded ? 1 : std::max(0.0, 1 - with / now);
+    // What the whole assignment gains decides whether it is worth going there: of many groups each alone gains little.
+    made.gain = overloaded ? 1 : std::max(0.0, 1 - best / now);
     made.gain_requests_s = overloaded ? -1 : std::max(0.0, now - with) * load.requests_per_s * limits_.horizon_s;
     made.cost_requests_s = group->pause_s * (group->running + group->waiting + load.requests_per_s * group->pause_s);
     if (!overloaded && made.gain_requests_s <= made.cost_requests_s) continue;

@@ -69,7 +69,8 @@ def build(preset, count, targets=()):
 def ctest(preset, count, more, **environment):
     report = LOGS / f"{preset}.xml"
     report.unlink(missing_ok=True)
-    jobs = max(1, os.cpu_count() or 1)
+    # Most tests wait most of the time; those that compute take several of these places (PROCESSORS) or all (RUN_SERIAL).
+    jobs = 2 * max(1, os.cpu_count() or 1)
     run(["ctest", "--test-dir", ROOT / "build" / preset, "--output-on-failure", "--output-junit", report, "-j", jobs,
          "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000", "--no-tests=ignore", *more],
         env={**os.environ, **environment})

@@ -123,6 +123,9 @@ max_upload_mb = 16
 input_arena_mb = 64
 output_arena_mb = 16
 
+[gears]
+enabled = true
+
 [env.plain]
 python = "/usr/bin/python3"
 '''

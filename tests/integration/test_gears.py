@@ -126,6 +126,8 @@ class Gears(unittest.TestCase):
         self.assertEqual((group["gear"], group["ranks"], group["running"], group["stale"]), (1, 4, 3, False))
         self.assertGreaterEqual(group["memory_bytes"], 4096)
         wait_until("a leader", self.leads, 15)
+        # Before it has ordered anything: people's orders carry its term, and older ones are refused.
+        wait_until("the executor knows the term", lambda: self.cluster.status()["executor"]["term"] == 1, 15)
         page = self.cluster.run("gear", "show").stdout
         self.assertIn("data parallel: 4 whole copies", page)
         self.assertIn("'node-1' leads (term 1)", page)
@@ -152,6 +154,7 @@ class Gears(unittest.TestCase):
             rows = json.loads(self.cluster.run("gear", "history", "story", "--json").stdout)
             self.assertEqual([(row["from"], row["to"], row["ok"]) for row in rows], [(2, 5, True), (2, 3, False), (1, 2, True)])
             self.assertEqual(rows[0]["report"]["pause_ms"], 12.5)
+            self.assertEqual([row["term"] for row in rows], [1, 1, 1])
             lost = self.cluster.run("gear", "explain", ok=False)
             self.assertEqual(lost.returncode, 1)
             self.assertIn("no scheduler runs here", lost.stderr)

@@ -133,8 +133,9 @@ class Reasons(unittest.TestCase):
         goes_on = (r"unless journal.level is none, its next process goes on with request [0-9a-f]{12}: "
                    r"see `broker results list`")
         for more, meaning in ([], goes_on), (["--stream"], "nobody takes the parts of request [0-9a-f]{12} any more: send it again"):
+            before = self.site.status()["node"]["counters"]["accepted"]
             sender = self.start_submit("sleep 2", *more)
-            wait_until("the node answers for it", lambda: self.site.status()["node"]["counters"]["accepted"] > 0, 20, 0.02)
+            wait_until("the node answers for it", lambda: self.site.status()["node"]["counters"]["accepted"] > before, 20, 0.02)
             os.kill(self.site.record("node")["pid"], signal.SIGKILL)
             said = sender.communicate(timeout=30)[1]
             self.assertEqual(sender.returncode, 1)

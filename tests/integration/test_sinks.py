@@ -169,7 +169,8 @@ class Sinks(unittest.TestCase):
 
         self.receiver.leave()
         self.send(8)
-        self.assertEqual(self.facts("hook")["queued"], 16)
+        # A device may hear of its answer before the sink's thread has counted it.
+        wait_until("all in the queue", lambda: self.facts("hook")["queued"] == 16, 20)
         self.kill_node()
         self.assertEqual(self.facts("hook")["queued"], 16, "it lies on the disk")
         self.send(8)

@@ -118,6 +118,16 @@ TEST(BadServers, NoNodeIsWaitedForOnlyWhenCentralAdvisesIt) {
   EXPECT_EQ(send_one(waits).code, 0) << waits.console.out;
 }
 
+TEST(BadServers, WhatCentralPutsOffIsWaitedForBeyondTheFirstContact) {
+  test::FakeScript script;
+  script.no_node = 12;
+  script.retry_after_ms = 20;
+  test::FakeNode later(script);
+  Device waits(later);
+  waits.options.send.first_contact = milliseconds(1);
+  EXPECT_EQ(send_one(waits).code, 0) << waits.console.out;
+}
+
 TEST(BadServers, ANodeThatFallsSilentIsLeftWithinABound) {
   test::FakeScript script;
   script.silent_node = true;

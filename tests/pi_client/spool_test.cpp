@@ -308,8 +308,14 @@ TEST_F(SpoolTest, BytesThatAreCutOrChangedAreSetAside) {
   const auto spool = open();
   const RequestId cut = add(*spool, "cut.ppm", noise_picture(10, 10, 1)).value().id;
   fs::resize_file(file_of(".bin"), 100);
+  EXPECT_EQ(open()->list().value().size(), 1U);  // until it is to be sent, and somebody can be told
+  ASSERT_FALSE(spool->load(cut));
   EXPECT_EQ(open()->list().value().size(), 0U);  // another process sees it at once
-  EXPECT_FALSE(spool->load(cut));
+  const RequestId missing = add(*spool, "missing.ppm", noise_picture(10, 10, 1)).value().id;
+  fs::remove(file_of(".bin"));
+  const auto nothing = spool->load(missing);
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().code, Errc::corrupt_data);
   const RequestId zero = add(*spool, "zero.ppm", noise_picture(10, 10, 1)).value().id;
   const fs::path body = file_of(".bin");
   const auto size = fs::file_size(body);

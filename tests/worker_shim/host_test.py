@@ -67,6 +67,27 @@ class Contiguous(unittest.TestCase):
         self.assertEqual(_host.contiguous([1, 2], "FP32").dtype, np.float32)
         self.assertEqual(_host.contiguous(np.ones(2), "FP32").dtype, np.float64)
 
+    def test_takes_numbers_of_a_list_that_the_declared_type_can_hold(self):
+        for value, dtype, expected in (
+                ([1.0, -2.0], "INT8", [1, -2]), ([1, 0], "BOOL", [True, False]), (255, "UINT8", 255), ([0.1], "FP16", [np.float16(0.1)]),
+                ([2**63], "UINT64", [2**63]), ([float("inf"), 1], "FP32", [np.inf, 1]), ([], "INT32", []), ([[1], [2]], "INT64", [[1], [2]]),
+                ([True, 2], "INT8", [1, 2]), ([np.float64(3.0)], "INT16", [3]), (range(3), "UINT16", [0, 1, 2])):
+            with self.subTest(value=value, dtype=dtype):
+                array = _host.contiguous(value, dtype)
+                self.assertEqual(array.dtype, np.dtype(_host.DTYPES[dtype]))
+                self.assertEqual(array.tolist(), expected)
+
+    def test_refuses_numbers_that_the_declared_type_cannot_hold(self):
+        for value, dtype, said in (
+                ([300, -300], "INT8", "INT8 cannot hold 300"), ([1.7, 2], "INT8", "INT8 cannot hold 1.7"), (-1, "UINT8", "UINT8 cannot hold -1"),
+                ([-1], "UINT64", "UINT64 cannot hold -1"), ([2**63], "INT64", "INT64 cannot hold 9223372036854775808"),
+                ([2.0**63], "INT64", "INT64 cannot hold 9.2"), ([1e300], "FP32", r"FP32 cannot hold 1e\+300"), ([70000], "FP16", "FP16 cannot hold 70000"),
+                ([float("nan")], "INT32", "INT32 cannot hold nan"), ([2], "BOOL", "BOOL cannot hold 2"), ([10**40, 1], "INT64", "INT64 cannot hold 1000"),
+                (None, "FP32", "None is no number"), ([None, 1], "FP32", "None is no number"), ("1.5", "FP32", "'1.5' is no number"),
+                ([1j], "FP32", "1j is no number"), ([b"1"], "UINT8", "b'1' is no number")):
+            with self.subTest(value=value, dtype=dtype), self.assertRaisesRegex(TypeError, said):
+                _host.contiguous(value, dtype)
+
     def test_turns_the_byte_order_round(self):
         array = _host.contiguous(np.array([1, 2], ">i4"), "INT32")
         self.assertEqual(array.tobytes(), np.array([1, 2], "<i4").tobytes())

@@ -150,7 +150,7 @@ TEST_F(ShimStreams, WhatTheModelDoesWrongEndsThatStreamAlone) {
       {"no_iterable", {Errc::model_failed, "TypeError: 'int' object is not iterable"}},
       {"raise_after 3 a", {Errc::model_failed, "ValueError: in the middle"}},
       {"wrong a", {Errc::bad_result, "output 'number': missing"}},
-      {"large a", {Errc::result_too_large, "the outputs do not fit"}},
+      {"large a", {Errc::result_too_large, "bytes does not fit: an answer has"}},
       {"exit a", {Errc::model_failed, "SystemExit: 3"}}};
   for (const auto& [command, expected] : wrong) {
     const auto end = to_the_end(ask(command));

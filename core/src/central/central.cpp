@@ -142,6 +142,10 @@ Outcome<boost::json::object> Central::placement(std::uint64_t number) const {
   return running_->state->placements.facts(number);
 }
 
+void Central::keep_leases(std::function<Outcome<boost::json::object>(const boost::json::object&)> lease) {
+  running_->state->lease = std::move(lease);
+}
+
 const std::string& Central::url() const {
   return running_->state->url;
 }

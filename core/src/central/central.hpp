@@ -48,6 +48,9 @@ class Central {
   };
   void apply(Change change);
 
+  /// Who answers what nodes ask of leases, for schedulers of their hosts; on the strand. Without: nobody does.
+  void keep_leases(std::function<Outcome<boost::json::object>(const boost::json::object&)> lease);
+
   const std::string& url() const;  // with the real port
   std::array<std::byte, 32> channel_key() const;
   /// The facts behind `broker status`.

@@ -1,6 +1,9 @@
 // A node that is logged in: a report a second, answered with central's time, ticket keys and revocations.
 #include <spdlog/spdlog.h>
 
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -84,6 +87,21 @@ Outcome<wire::ReportOk> take_report(ServerState& state, std::string_view json, c
   return answer;
 }
 
+/// For a scheduler of the node's host; in its name, which we know. What goes wrong is the answer.
+std::string answer_lease(const ServerState& state, const std::string& text, const NodeEntry& node) {
+  const auto answer = [&]() -> Outcome<boost::json::object> {
+    boost::system::error_code bad;
+    boost::json::value request = boost::json::parse(text, bad);
+    if (bad || !request.is_object()) return Error{Errc::bad_frame, "lease_ask: no JSON object"};
+    if (!state.lease) return Error{Errc::not_found, "this central keeps no leases"};
+    request.get_object()["holder"] = node.name;
+    return state.lease(request.get_object());
+  }();
+  if (answer) return boost::json::serialize(answer.value());
+  return boost::json::serialize(
+      boost::json::object{{"code", static_cast<unsigned>(answer.error().code)}, {"detail", answer.error().detail}});
+}
+
 }  // namespace
 
 asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream,
@@ -109,6 +127,11 @@ asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared
     const RequestId request = frame.value().header.request;
     if (frame.value().header.type == wire::FrameType::ping) {
       good = co_await send(stream, wire::FrameType::pong, request, std::string());
+      continue;
+    }
+    if (frame.value().header.type == wire::FrameType::lease_ask) {
+      std::string told = answer_lease(*state, frame.value().json, node);
+      good = co_await send(stream, wire::FrameType::lease_told, request, std::move(told));
       continue;
     }
     if (frame.value().header.type != wire::FrameType::node_report) continue;  // of a later version

@@ -104,6 +104,7 @@ class Process {
     setup.balancer = instances->balancer;
     setup.chooser = instances->chooser;
     BOOST_OUTCOME_TRY(server_, Central::start(std::move(setup)));
+    server_->keep_leases([this](const boost::json::object& request) { return lease(request); });
     leases_at_ = accounts;
     leases_at_.on_loop = true;
     open_leases();
@@ -159,6 +160,12 @@ class Process {
     no_leases_ = std::move(why);
   }
 
+  Outcome<boost::json::object> lease(const boost::json::object& request) {
+    if (!leases_) open_leases();
+    if (!leases_) return Error{Errc::io_error, no_leases_};
+    return lease_command(*leases_, request, Clock::now());
+  }
+
   Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request) {
     if (command == "status") {
       boost::json::object status = server_->status();
@@ -170,11 +177,7 @@ class Process {
       follower_->standing().add_to(facts);
       return facts;
     }
-    if (command == "lease") {
-      if (!leases_) open_leases();
-      if (!leases_) return Error{Errc::io_error, no_leases_};
-      return lease_command(*leases_, request, Clock::now());
-    }
+    if (command == "lease") return lease(request);
     if (command == "placement") {
       const boost::json::value* const number = request.if_contains("placement");
       boost::system::error_code failure;

@@ -3,9 +3,11 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/json/object.hpp>
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -91,6 +93,8 @@ struct ServerState {
   std::vector<std::string> revoked;
   // When and from where devices logged in, written now and then in one go.
   std::map<PublicKey, DeviceContact> last_seen;
+  /// What a node asks of leases for its host; empty: none are kept here. See central/leases.hpp, lease_command().
+  std::function<Outcome<boost::json::object>(const boost::json::object&)> lease;
 };
 
 /// One connection of a stranger, from its first byte to its end: handshake, who are you, then serve_device or

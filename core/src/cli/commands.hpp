@@ -17,5 +17,6 @@ void add_results_commands(CLI::App& app, CliContext& context);     // results li
 void add_quarantine_commands(CLI::App& app, CliContext& context);  // quarantine list|show|release
 void add_explain_command(CLI::App& app, CliContext& context);      // explain
 void add_gear_commands(CLI::App& app, CliContext& context);        // gear show|set|release|allow|history|explain
+void add_replay_commands(CLI::App& app, CliContext& context);      // replay run|gate|convert|calibration
 
 }  // namespace gearbox::cli

@@ -215,8 +215,8 @@ std::vector<Finding> check_environments(const config::Config& config, const conf
     if (!fs::exists(python, error)) {
       finding.verdict = Verdict::fail;
       finding.what = python.string() + " does not exist";
-      finding.advice =
-          "make it: scripts/make-env onnx " + (state.envs() / name).string() + ", or correct [env." + name + "] python";
+      finding.advice = "make it: scripts/make-env NAME " + (state.envs() / name).string() +
+                       " (NAME: one of configs/envs), or correct [env." + name + "] python";
     } else if (const Outcome<ProgramEnd> end = run_program({python.string(), "-I", "-c", program}, milliseconds(60000));
                !end) {
       finding.verdict = Verdict::fail;
@@ -232,7 +232,14 @@ std::vector<Finding> check_environments(const config::Config& config, const conf
     } else {
       std::string_view version = end.value().output;
       while (version.ends_with('\n')) version.remove_suffix(1);
-      finding.what = "Python " + escaped(version.substr(version.rfind('\n') + 1), 32) + " imports " + names;
+      version = version.substr(version.rfind('\n') + 1);
+      if (!version.starts_with("3.")) {  // it ended well and printed nothing of what was asked
+        finding.verdict = Verdict::fail;
+        finding.what = python.string() + " is no Python 3";
+        finding.advice = "correct [env." + name + "] python";
+      } else {
+        finding.what = "Python " + escaped(version, 32) + " imports " + names;
+      }
     }
     out.push_back(std::move(finding));
   }

@@ -76,9 +76,13 @@ std::vector<Finding> check_accounts(const config::Config& config, const config::
 void run_doctor(CliContext& context) {
   log_to_stderr();
   const Outcome<config::StateDir> state = open_state(context);
-  if (!state) return fail(context, state.error());
   std::vector<Finding> all = check_kernel();
-  append(all, check_state_folder(state.value()));
+  if (state) {
+    append(all, check_state_folder(state.value()));
+  } else {
+    all.push_back({"state folder", Verdict::fail, state.error().detail,
+                   "run as the user that it belongs to, give another one with --state, or set its owner and mode right"});
+  }
   append(all, check_clock());
   const Outcome<config::Snapshot> config = load_config(context);
   if (config) {
@@ -86,10 +90,12 @@ void run_doctor(CliContext& context) {
     append(all, check_tasks(*config.value()));
     append(all, check_descriptors(*config.value()));
     append(all, check_memory(*config.value()));
-    append(all, check_ports(*config.value(), state.value()));
-    append(all, check_plugins(*config.value(), state.value()));
-    append(all, check_accounts(*config.value(), state.value()));
-    append(all, check_environments(*config.value(), state.value()));
+    if (state) {  // these look at what lies there
+      append(all, check_ports(*config.value(), state.value()));
+      append(all, check_plugins(*config.value(), state.value()));
+      append(all, check_accounts(*config.value(), state.value()));
+      append(all, check_environments(*config.value(), state.value()));
+    }
   } else {
     all.push_back(
         {"configuration", Verdict::fail, config.error().detail, "correct it; `broker config check` lists every fault"});

@@ -88,6 +88,27 @@ std::string leader_text(const json::object& facts) {
   return line + "\n";
 }
 
+/// How the links to other hosts are, and how far this host is trusted for it.
+std::string links_text(const json::object& facts) {
+  std::string lines;
+  for (const json::value& each : list_in(object_in(facts, "snapshot"), "links")) {
+    if (!each.is_object()) continue;
+    const json::object& link = each.get_object();
+    lines += "link to " + text_in(link, "peer") + ": ";
+    const double bandwidth = real_in(link, "bytes_per_s", 0), usual = real_in(link, "usual_bytes_per_s", 0);
+    if (truth_in(link, "failed")) {
+      lines += "no answer";
+    } else {
+      lines += text("%.0f us", real_in(link, "latency_us", 0));
+      if (usual > 0) lines += text(", %.3g MB/s, usually %.3g", bandwidth / 1e6, usual / 1e6);
+    }
+    lines += text(", %.0f s ago\n", real_in(link, "age_ms", 0) / 1000);
+  }
+  const double trust = real_in(object_in(facts, "scheduler"), "trust", 1);
+  if (!lines.empty() && trust < 1) lines += text("trust in this host: %.2f\n", trust);
+  return lines;
+}
+
 std::string bound_text(const json::object& decision) {
   const json::object& assessment = object_in(decision, "assessment");
   const std::string figures = text_in(assessment, "figures");
@@ -181,6 +202,7 @@ std::string groups_page(const json::object& facts, bool bold) {
   }
   std::string page = table.empty() ? "no group runs here\n" : table.text(bold);
   if (const std::string leader = leader_text(facts); !leader.empty()) page += "\n" + leader;
+  page += links_text(facts);
   for (const json::value& each : list_in(facts, "missing")) {
     if (each.is_object()) page += "\n" + text_in(each.get_object(), "why");
   }

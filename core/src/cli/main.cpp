@@ -1,7 +1,9 @@
 // main.cpp: `broker`: every role of the broker and every command for people, as subcommands of one program.
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <vector>
@@ -49,6 +51,7 @@ int main(int argc, char** argv) {
   add_explain_command(app, context);
   add_quarantine_commands(app, context);
   add_gear_commands(app, context);
+  add_replay_commands(app, context);
   add_accounts_commands(app, context);
   add_plugin_commands(app, context);
   add_config_commands(app, context);
@@ -64,6 +67,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "broker: %s\n", error.what());
     return kFailed;
   }
-  if (std::fflush(stdout) != 0 && context.exit_code == kDone) return kFailed;  // the facts did not get out
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "broker: standard output: %s: not all was written\n", std::strerror(errno));
+    if (context.exit_code == kDone) return kFailed;
+  }
   return context.exit_code;
 }

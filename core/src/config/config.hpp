@@ -85,10 +85,11 @@ struct NodeConfig {  // [node]
   std::string central = "";  // URLs, ", " between; empty: this host's
   std::string central_key;   // X25519 public key, hex: one, or one for each URL; empty: this host's
   std::string balancer = "least_loaded";
-  std::uint32_t spin_us = 20;             // how long a reader polls its ring before it sleeps; 0 allowed
-  std::uint32_t explain_requests = 1024;  // remembered for `broker explain`; 0: none
-  milliseconds drain{10000};              // drain_ms: what runs when a stop is asked for has so long to end
-  milliseconds reattach{5000};            // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
+  std::uint32_t spin_us = 20;                // how long a reader polls its ring before it sleeps; 0 allowed
+  std::uint32_t explain_requests = 1024;     // remembered for `broker explain`; 0: none
+  std::uint32_t recorded_requests = 65'536;  // kept for `broker replay record`; 0: none
+  milliseconds drain{10000};                 // drain_ms: what runs when a stop is asked for has so long to end
+  milliseconds reattach{5000};  // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
   LimitsConfig limits;
   StoreConfig store;
   JournalConfig journal;
@@ -136,13 +137,24 @@ struct TaskConfig {  // tasks/NAME.toml
 
 struct PoolConfig {  // [[gears.pool]]
   std::string name;
-  std::vector<std::string> models;   // whose groups belong to it; empty: all that no other pool names
-  std::vector<std::uint32_t> gears;  // allowed ones, 1 to 6; empty: all
+  std::vector<std::string> models;    // whose groups belong to it; neither these nor `groups`: all that nobody names
+  std::vector<std::uint32_t> gears;   // allowed ones, 1 to 6; empty: all
+  std::vector<std::string> groups{};  // single ones that belong to it, by name; goes before models
 };
 
-struct GearsConfig {                  // [gears]
-  bool enabled = false;               // does `broker up` start observer, scheduler and executor here?
-  std::string policy = "cost_model";  // a gear plugin
+struct LinksConfig {                       // [gears.links]
+  std::string listen;                      // "HOST:PORT": here other hosts' probes are answered; empty: nowhere
+  std::vector<std::string> peers;          // "HOST:PORT" of their observers; empty: no link is probed
+  milliseconds ping{1000};                 // ping_ms: from one small probe of a peer to the next
+  milliseconds burst_every{30'000};        // burst_every_ms: and from one of its bandwidth to the next
+  std::uint64_t burst_bytes = 1ULL << 20;  // burst_kb: what one of these may send
+};
+
+struct GearsConfig {                     // [gears]
+  bool enabled = false;                  // does `broker up` start observer, scheduler and executor here?
+  std::string policy = "cost_model";     // a gear plugin
+  std::string coordination = "central";  // who gives the lease to lead: central, or a coordination plugin
+  std::string lease = "scheduler";       // its name: of the schedulers that ask for the same one, one leads
   std::string mode = "normal";  // gentle, normal, aggressive: what the governor's times and limits are unless given
   bool dry_run = false;         // decide and tell, shift nothing
   milliseconds interval{1000};  // interval_ms: from one snapshot, and one round of decisions, to the next
@@ -155,6 +167,7 @@ struct GearsConfig {                  // [gears]
   std::uint32_t per_hour = 20;            // shifts of one group
   std::vector<std::string> hours;         // "22:00-06:00", local time: shifts happen only then; empty: always
   std::string card = "cpu";  // whose figures the price model takes: "cpu", "a100-80g", "v100-32g", "rtx3090"
+  LinksConfig links;
   std::vector<PoolConfig> pools;
 };
 

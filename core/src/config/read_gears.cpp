@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@ namespace {
 constexpr std::size_t kMaxPools = 64;
 constexpr std::size_t kMaxNamed = 256;
 constexpr std::size_t kMaxNameLength = 64;
+constexpr std::size_t kMaxPeers = 64;
+constexpr std::size_t kMaxPlace = 262;  // a name, a colon, a port
+constexpr std::int64_t kMostBurstKb = 64 * 1024;
 constexpr std::int64_t kHighestGear = 6;
 constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::array kCards = {"cpu", "a100-80g", "v100-32g", "rtx3090"};
@@ -53,12 +57,58 @@ void read_pool(const toml::Table& table, const GearsConfig& gears, PoolConfig& p
       if (named != gears.pools.end()) table.fault("models", "'" + model + "' belongs to pool '" + named->name + "'");
     }
   }
+  if (const auto groups = table.texts("groups", kMaxNamed, kMaxNameLength)) {
+    pool.groups = *groups;
+    for (const std::string& group : pool.groups) {
+      const auto named = std::find_if(gears.pools.begin(), gears.pools.end(), [&](const PoolConfig& other) {
+        return std::find(other.groups.begin(), other.groups.end(), group) != other.groups.end();
+      });
+      if (named != gears.pools.end()) table.fault("groups", "'" + group + "' belongs to pool '" + named->name + "'");
+    }
+  }
   if (const auto allowed = table.integers("gears", 1, kHighestGear, kHighestGear)) {
     if (allowed->empty()) table.fault("gears", "is empty: leave the line out for all gears");
     for (const std::int64_t gear : *allowed) pool.gears.push_back(static_cast<std::uint32_t>(gear));
     std::sort(pool.gears.begin(), pool.gears.end());
     pool.gears.erase(std::unique(pool.gears.begin(), pool.gears.end()), pool.gears.end());
   }
+}
+
+/// "10.0.0.5:7611", "[::1]:7611", "gpu-2:7611". What is wrong with it; empty: nothing is.
+std::string place_fault(std::string_view text, unsigned lowest_port) {
+  constexpr std::string_view kForm = "expected HOST:PORT";
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return std::string(kForm);
+  const std::string_view host = text.substr(0, colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']') && host.size() > 2;
+  if (!bracketed && host.find_first_of("[]:") != std::string_view::npos) return std::string(kForm);
+  if (!std::all_of(host.begin(), host.end(), [](char c) { return c > ' ' && c < 0x7F; })) return std::string(kForm);
+  const std::string_view digits = text.substr(colon + 1);
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc() || end != digits.data() + digits.size() || port < lowest_port || port > 65535)
+    return "the port is no number from " + std::to_string(lowest_port) + " to 65535";
+  return {};
+}
+
+void read_links(const toml::Table& table, LinksConfig& links) {
+  links.listen = table.text("listen", links.listen, kMaxPlace);
+  if (const std::string fault = place_fault(links.listen, 0); !links.listen.empty() && !fault.empty())
+    table.fault("listen", fault);
+  if (const auto peers = table.texts("peers", kMaxPeers, kMaxPlace)) {
+    for (const std::string& peer : *peers) {
+      if (const std::string fault = place_fault(peer, 1); !fault.empty())
+        table.fault("peers", "'" + peer + "': " + fault);
+    }
+    links.peers = *peers;
+    std::sort(links.peers.begin(), links.peers.end());
+    links.peers.erase(std::unique(links.peers.begin(), links.peers.end()), links.peers.end());
+  }
+  links.ping = read_ms(table, "ping_ms", links.ping, 100, 60'000);
+  links.burst_every = read_ms(table, "burst_every_ms", links.burst_every, 500, kHourMs);
+  links.burst_bytes = std::uint64_t{read_count(table, "burst_kb", static_cast<std::uint32_t>(links.burst_bytes >> 10),
+                                               16, kMostBurstKb)}
+                      << 10;
 }
 
 std::string one_of(const toml::Table& table, std::string_view key, const std::string& fallback,
@@ -90,6 +140,8 @@ std::optional<Hours> read_hours(std::string_view text) {
 void read_gears(const toml::Table& table, GearsConfig& gears) {
   gears.enabled = table.boolean("enabled", gears.enabled);
   gears.policy = table.name("policy", gears.policy);
+  gears.coordination = table.name("coordination", gears.coordination);
+  gears.lease = table.name("lease", gears.lease);
   gears.mode = one_of(table, "mode", gears.mode, {"gentle", "normal", "aggressive"});
   set_mode(gears);
   gears.dry_run = table.boolean("dry_run", gears.dry_run);
@@ -108,6 +160,7 @@ void read_gears(const toml::Table& table, GearsConfig& gears) {
     gears.hours = *hours;
   }
   gears.card = one_of(table, "card", gears.card, {kCards[0], kCards[1], kCards[2], kCards[3]});
+  if (const auto links = table.table("links")) read_links(*links, gears.links);
   for (const toml::Table& pool_table : table.tables("pool", kMaxPools)) {
     PoolConfig pool;
     read_pool(pool_table, gears, pool);

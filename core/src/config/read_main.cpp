@@ -137,6 +137,7 @@ void read_node(const toml::Table& table, NodeConfig& node) {
   node.balancer = table.name("balancer", node.balancer);
   node.spin_us = read_count(table, "spin_us", node.spin_us, 0, 10'000);
   node.explain_requests = read_count(table, "explain_requests", node.explain_requests, 0, 65'536);
+  node.recorded_requests = read_count(table, "recorded_requests", node.recorded_requests, 0, 1'000'000);
   node.drain = read_ms(table, "drain_ms", node.drain, 0, kDayMs);
   node.reattach = read_ms(table, "reattach_ms", node.reattach, 0, 60'000);
   if (const auto limits = table.table("limits")) read_limits(*limits, node.limits);

@@ -144,8 +144,8 @@ void list_sink(const List& list, const SinkConfig& sink) {
 }
 
 void list_node(const List& list, const NodeConfig& node) {
-  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, drain, reattach,
-               limits, store, journal, sinks] = node;
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, recorded, drain,
+               reattach, limits, store, journal, sinks] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -155,6 +155,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list.text("balancer", balancer);
   list.number("spin_us", spin_us);
   list.number("explain_requests", explain);
+  list.number("recorded_requests", recorded);
   list.ms("drain_ms", drain);
   list.ms("reattach_ms", reattach);
   list_limits(list.table("limits"), limits);
@@ -214,11 +215,22 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
+void list_links(const List& list, const LinksConfig& links) {
+  const auto& [listen, peers, ping, burst_every, burst_bytes] = links;
+  list.text("listen", listen);
+  list.text("peers", joined(peers));
+  list.ms("ping_ms", ping);
+  list.ms("burst_every_ms", burst_every);
+  list.number("burst_kb", burst_bytes >> 10);
+}
+
 void list_gears(const List& list, const GearsConfig& gears) {
-  const auto& [enabled, policy, mode, dry_run, interval, dwell, urgent_dwell, reverse_cooldown, least_gain, at_once,
-               per_hour, hours, card, pools] = gears;
+  const auto& [enabled, policy, coordination, lease, mode, dry_run, interval, dwell, urgent_dwell, reverse_cooldown,
+               least_gain, at_once, per_hour, hours, card, links, pools] = gears;
   list.truth("enabled", enabled);
   list.text("policy", policy);
+  list.text("coordination", coordination);
+  list.text("lease", lease);
   list.text("mode", mode);
   list.truth("dry_run", dry_run);
   list.ms("interval_ms", interval);
@@ -230,10 +242,12 @@ void list_gears(const List& list, const GearsConfig& gears) {
   list.number("per_hour", per_hour);
   list.text("hours", joined(hours));
   list.text("card", card);
+  list_links(list.table("links"), links);
   for (const PoolConfig& pool : pools) {
-    const auto& [name, models, allowed] = pool;
+    const auto& [name, models, allowed, groups] = pool;
     const List entry = list.table("pool").entry(name);
     entry.text("models", joined(models));
+    entry.text("groups", joined(groups));
     std::vector<std::string> numbers;
     for (const std::uint32_t gear : allowed) numbers.push_back(std::to_string(gear));
     entry.text("gears", joined(numbers));

@@ -60,6 +60,7 @@ void keep_chosen(explain::Pick& pick, const std::vector<worker_pool::WorkerView>
 }
 
 void note_end(explain::Call& call, const worker_pool::CallAnswer& answer, Instant now) {
+  call.input_tokens = answer.input_tokens;
   if (call.picks.empty()) return;
   explain::Pick& pick = call.picks.back();
   pick.ended = now;

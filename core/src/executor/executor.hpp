@@ -34,7 +34,9 @@ struct Limits {
 ///     newest one. Errors: not_allowed: an older term, a group that is held or a gear that is closed; not_found;
 ///     overloaded: it shifts already
 ///   outcome {number} → the entry of the history, or {"going_on": true, "step": ...}
-///   groups {after}, history {group?, after}: pages;  hold {group, held};  allow {group, gears}
+///   groups {after, term?}: a page. `term`: of the scheduler that leads: older ones are not obeyed from then on, and a
+///     person's orders carry it
+///   history {group?, after}: a page;  hold {group, held};  allow {group, gears}
 class Executor final : public gear_facts::Role {
  public:
   Executor(boost::asio::io_context& io, config::StateDir state, Ledger ledger, const Limits& limits = {});
@@ -48,7 +50,7 @@ class Executor final : public gear_facts::Role {
  private:
   Outcome<boost::json::object> shift(const boost::json::object& request);
   Outcome<boost::json::object> outcome(const boost::json::object& request) const;
-  Outcome<boost::json::object> groups(const boost::json::object& request) const;
+  Outcome<boost::json::object> groups(const boost::json::object& request);
   Outcome<boost::json::object> history(const boost::json::object& request) const;
   Outcome<boost::json::object> hold(const boost::json::object& request);
   Outcome<boost::json::object> allow(const boost::json::object& request);

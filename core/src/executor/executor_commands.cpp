@@ -116,7 +116,12 @@ Outcome<json::object> Executor::outcome(const json::object& request) const {
   return to_json(*found);
 }
 
-Outcome<json::object> Executor::groups(const json::object& request) const {
+Outcome<json::object> Executor::groups(const json::object& request) {
+  std::uint64_t term = 0;
+  link::ObjectReader reader(request);
+  reader.read("term", term);
+  BOOST_OUTCOME_TRY(reader.result());
+  BOOST_OUTCOME_TRY(ledger_.see(term));
   const std::string after = gear_facts::text_of(request, "after");
   const gear_facts::GroupNames found = gear_facts::find_groups(state_);
   std::set<std::string> names(found.names.begin(), found.names.end());

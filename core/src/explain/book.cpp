@@ -32,13 +32,18 @@ void Book::trim() {
   }
 }
 
-TracePtr Book::begin(const RequestKey& key) {
-  if (limit_ == 0) return nullptr;
+TracePtr Book::unkept(const RequestKey& key) {
   auto trace = std::make_shared<Trace>();
   trace->key = key;
-  trace->remembered = true;
   trace->announced_unix_ms =
       std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return trace;
+}
+
+TracePtr Book::begin(const RequestKey& key) {
+  if (limit_ == 0) return nullptr;
+  TracePtr trace = unkept(key);
+  trace->remembered = true;
   traces_.push_back(trace);
   trim();
   return trace;

@@ -24,6 +24,8 @@ class Book {
 
   /// A new request; null when nothing is remembered. The oldest is forgotten when there are too many.
   TracePtr begin(const RequestKey& key);
+  /// One that is not remembered: for whoever wants to know of it at its end.
+  static TracePtr unkept(const RequestKey& key);
   /// It is over, and grows no more.
   void end(Trace& trace);
   /// The digest as one shared text, however many requests are announced under it.

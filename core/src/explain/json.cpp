@@ -101,6 +101,7 @@ json::object call_json(const Call& call, const Step& step, std::string_view kept
     out["batch"] = call.batch;
   }
   out["attempts"] = call.attempts;
+  if (call.input_tokens > 0) out["input_tokens"] = call.input_tokens;
   if (call.parts > 0) {
     out["parts"] = call.parts;
     out["first_part_us"] = elapsed(call.submitted, call.first_part).count();

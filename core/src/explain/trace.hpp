@@ -95,6 +95,7 @@ struct Call {
   Errc error{};                     // {}: none
   std::string version;              // when it is another than the step's
   std::uint32_t parts = 0;          // of a streamed answer, handed on
+  std::uint32_t input_tokens = 0;   // of its prompt, as the model told them; 0: it did not
   Instant first_part{};             // {}: none
 
   /// Keeps `pick` within the bound; returns the one to be filled in.

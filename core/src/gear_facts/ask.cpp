@@ -138,8 +138,9 @@ asio::awaitable<Outcome<Snapshot>> ask_snapshot(asio::any_io_executor executor, 
 }
 
 asio::awaitable<Outcome<Records>> ask_records(asio::any_io_executor executor, std::filesystem::path socket,
-                                              milliseconds within) {
+                                              milliseconds within, std::uint64_t term) {
   json::object command{{"command", "groups"}};
+  if (term != 0) command["term"] = term;
   Outcome<Listed> listed = co_await ask_list(std::move(executor), std::move(socket), std::move(command), within);
   if (!listed) co_return listed.error();
   Records records;

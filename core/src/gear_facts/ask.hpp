@@ -41,9 +41,11 @@ struct Records {
   std::uint64_t term = 0;  // the highest that it has obeyed
   std::vector<GroupRecord> groups;
 };
+/// `term`: of the one who asks, when it leads: orders of an older one are refused from then on; 0: it does not.
 /// Errors: as ask_role.
 boost::asio::awaitable<Outcome<Records>> ask_records(boost::asio::any_io_executor executor,
-                                                     std::filesystem::path socket, milliseconds within);
+                                                     std::filesystem::path socket, milliseconds within,
+                                                     std::uint64_t term = 0);
 
 /// JSON of a bounded depth. Errors: bad_frame.
 Answer parse_answer(std::string_view text);

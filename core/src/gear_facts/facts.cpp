@@ -18,6 +18,7 @@ constexpr std::size_t kMaxRanks = 64;
 constexpr std::size_t kMaxWindows = 32;
 constexpr std::size_t kMaxModels = 4096;
 constexpr std::size_t kMaxGpus = 64;
+constexpr std::size_t kMaxLinks = 64;
 constexpr std::size_t kMaxWord = 256;
 constexpr std::size_t kMaxLine = 512;
 
@@ -235,11 +236,27 @@ json::object head_of(const Snapshot& snapshot) {
                                 {"memory_used_bytes", gpu.memory_used_bytes},
                                 {"memory_total_bytes", gpu.memory_total_bytes}});
   }
-  return {{"sequence", snapshot.sequence},       {"observer", snapshot.observer},
-          {"age_ms", snapshot.age_ms},           {"node_answers", snapshot.node_answers},
-          {"queues", std::move(queues)},         {"gpus", std::move(gpus)},
-          {"link_probed", snapshot.link_probed}, {"link_failed", snapshot.link_failed},
-          {"link_share", snapshot.link_share}};
+  json::array links;
+  for (const LinkFacts& link : snapshot.links) {
+    links.push_back(json::object{{"peer", link.peer},
+                                 {"failed", link.failed},
+                                 {"latency_us", link.latency_us},
+                                 {"bytes_per_s", link.bytes_per_s},
+                                 {"usual_bytes_per_s", link.usual_bytes_per_s},
+                                 {"age_ms", link.age_ms},
+                                 {"bandwidth_age_ms", link.bandwidth_age_ms}});
+  }
+  return {{"sequence", snapshot.sequence},
+          {"observer", snapshot.observer},
+          {"age_ms", snapshot.age_ms},
+          {"node_answers", snapshot.node_answers},
+          {"queues", std::move(queues)},
+          {"gpus", std::move(gpus)},
+          {"link_probed", snapshot.link_probed},
+          {"link_failed", snapshot.link_failed},
+          {"link_share", snapshot.link_share},
+          {"link_samples", snapshot.link_samples},
+          {"links", std::move(links)}};
 }
 
 Outcome<Snapshot> read_head(const json::object& object) {
@@ -263,6 +280,16 @@ Outcome<Snapshot> read_head(const json::object& object) {
   reader.read("link_probed", snapshot.link_probed);
   reader.read("link_failed", snapshot.link_failed);
   reader.read("link_share", snapshot.link_share);
+  reader.read("link_samples", snapshot.link_samples);
+  reader.read_list("links", snapshot.links, kMaxLinks, [](ObjectReader& each, LinkFacts& link) {
+    each.read("peer", link.peer, kMaxLine);
+    each.read("failed", link.failed);
+    each.read("latency_us", link.latency_us);
+    each.read("bytes_per_s", link.bytes_per_s);
+    each.read("usual_bytes_per_s", link.usual_bytes_per_s);
+    each.read("age_ms", link.age_ms);
+    each.read("bandwidth_age_ms", link.bandwidth_age_ms);
+  });
   BOOST_OUTCOME_TRY(reader.result());
   return snapshot;
 }

@@ -69,6 +69,19 @@ struct GpuFacts {
   std::uint64_t memory_used_bytes = 0, memory_total_bytes = 0;
 };
 
+/// Share of its usual bandwidth from which on a link is as good as ever: what else goes over it takes its part.
+inline constexpr double kGoodLink = 0.5;
+
+/// The link to another host's observer, as it was probed last.
+struct LinkFacts {
+  std::string peer;     // "HOST:PORT"
+  bool failed = false;  // it did not answer
+  std::int64_t latency_us = 0;
+  double bytes_per_s = 0, usual_bytes_per_s = 0;  // 0: not measured yet
+  std::int64_t age_ms = 0;                        // of the last probe
+  std::int64_t bandwidth_age_ms = -1;             // below zero: not measured yet
+};
+
 /// One round of the observer.
 struct Snapshot {
   std::uint64_t sequence = 0;  // rises by one with each round of one observer
@@ -80,6 +93,8 @@ struct Snapshot {
   bool link_probed = false;  // no other host, no link to look at
   bool link_failed = false;
   double link_share = 1;           // bandwidth ÷ usual
+  std::uint64_t link_samples = 0;  // rises with each probe that says something new
+  std::vector<LinkFacts> links;    // by peer
   std::vector<GroupFacts> groups;  // by name
 };
 

@@ -124,12 +124,7 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
 
   while (!self->stopped_) {
     self->hurried_ = false;
-    header.type = FrameType::node_report;
-    std::string report = wire::to_json(self->setup_.report());
-    Outcome<void> reported =
-        co_await FrameStream::write_frame(stream, header, std::move(report), ByteView(), kAnswerLimit);
-    if (!reported) co_return reported.error();
-    Outcome<wire::Frame> answer = co_await FrameStream::read_frame(stream, kAnswerLimit);
+    Outcome<wire::Frame> answer = co_await report(self, stream);
     if (!answer) co_return answer.error();
     if (answer.value().header.type == FrameType::error) {
       Outcome<wire::ErrorMessage> refusal = wire::parse<wire::ErrorMessage>(answer.value().json);
@@ -151,6 +146,47 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
   }
   stream->close();
   co_return done();
+}
+
+/// One report and its answer; a question for a lease goes in front of it, so that a central which does not know such
+/// questions answers the report all the same.
+asio::awaitable<Outcome<wire::Frame>> CentralLink::report(std::shared_ptr<CentralLink> self,
+                                                          std::shared_ptr<FrameStream> stream) {
+  FrameHeader header;
+  if (std::optional<std::string> question = self->leases_.to_send(Clock::now())) {
+    header.type = FrameType::lease_ask;
+    std::string text = std::move(*question);
+    Outcome<void> asked = co_await FrameStream::write_frame(stream, header, std::move(text), ByteView(), kAnswerLimit);
+    if (!asked) {
+      self->leases_.not_told(asked.error());
+      co_return asked.error();
+    }
+  }
+  header.type = FrameType::node_report;
+  std::string report = wire::to_json(self->setup_.report());
+  Outcome<void> reported =
+      co_await FrameStream::write_frame(stream, header, std::move(report), ByteView(), kAnswerLimit);
+  if (!reported) {
+    self->leases_.not_told(reported.error());
+    co_return reported.error();
+  }
+  for (;;) {
+    Outcome<wire::Frame> answer = co_await FrameStream::read_frame(stream, kAnswerLimit);
+    if (answer && answer.value().header.type == FrameType::lease_told) {
+      self->leases_.told(answer.value().json, Clock::now());
+      continue;
+    }
+    const Error skipped{Errc::not_found, "this central gives no leases to other hosts: it is of an earlier version"};
+    self->leases_.not_told(answer ? skipped : answer.error());
+    co_return std::move(answer);
+  }
+}
+
+Outcome<boost::json::object> CentralLink::lease(const boost::json::object& request) {
+  if (!connected_) return Error{Errc::unreachable, "central: " + (last_error_.empty() ? "not yet" : last_error_)};
+  BOOST_OUTCOME_TRY(boost::json::object answer, leases_.ask(request, Clock::now()));
+  if (answer.contains("pending") && !leases_.waits()) hurry();
+  return answer;
 }
 
 void CentralLink::learn(const wire::ReportOk& answer, const CentralKey& central) {

@@ -22,6 +22,7 @@
 #include "gearbox/plugin/transport.hpp"
 #include "gearbox/wire/messages.hpp"
 #include "node/learned_file.hpp"
+#include "node/lease_relay.hpp"
 
 namespace gearbox::node {
 
@@ -61,8 +62,13 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   bool connected() const { return connected_; }
   const std::string& last_error() const { return last_error_; }
 
+  /// What this host's scheduler asks of central's leases: see LeaseRelay. Errors: unreachable: central does not answer.
+  Outcome<boost::json::object> lease(const boost::json::object& request);
+
  private:
   static boost::asio::awaitable<Outcome<void>> visit(std::shared_ptr<CentralLink> self);
+  static boost::asio::awaitable<Outcome<wire::Frame>> report(std::shared_ptr<CentralLink> self,
+                                                             std::shared_ptr<net::FrameStream> stream);
   void learn(const wire::ReportOk& answer, const CentralKey& central);
   void take(const wire::ReportOk& answer);
   void remember(const wire::ReportOk& answer, const CentralKey& central);
@@ -77,6 +83,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   bool hurried_ = false;
   bool useless_ = false;  // the last connection gave no answer to a report
   std::string last_error_;
+  LeaseRelay leases_;
   std::map<std::string, PublicKey> ticket_keys_;
   std::set<PublicKey> revoked_;
   std::int64_t central_unix_ms_ = 0;

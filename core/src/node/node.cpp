@@ -16,6 +16,7 @@
 #include "explain/json.hpp"
 #include "gearbox/base/text.hpp"
 #include "node/quarantine_facts.hpp"
+#include "node/recording_facts.hpp"
 #include "serving/control.hpp"
 
 namespace gearbox::node {
@@ -35,6 +36,7 @@ Node::Node(const config::StateDir& state, config::Snapshot config, std::unique_p
       config_(std::move(config)),
       io_(std::move(io)),
       explained_(config_->node.explain_requests),
+      recorder_(config_->node.recorded_requests, started_),
       drain_limit_(*io_),
       dial_central_(state_.central_socket(), config_->node) {}
 
@@ -174,6 +176,7 @@ void Node::put_in_force(const live::Update& update, std::shared_ptr<const Instan
     config_ = update.config;
     dispatcher_->limit(queue_limit(*config_));
     explained_.limit(config_->node.explain_requests);
+    recorder_.limit(config_->node.recorded_requests);
     if (store_) store_->reconfigure(config_->node.store);
     pool_->apply(config_);
     central_->hurry();  // the digest, and perhaps other tasks
@@ -198,6 +201,7 @@ void Node::fill_service() {
   service_.sinks = sinks_.get();
   service_.quarantine = state_.quarantine();
   service_.explain = &explained_;
+  service_.recorder = &recorder_;
   service_.config = [this] { return config_; };
   service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {
     // One instance serves all uploads of this strand; its contexts and scratch memory stay warm.
@@ -280,8 +284,10 @@ Outcome<boost::json::object> Node::control(std::string_view command, const boost
   if (command == "status") return status_of(facts());
   if (command == "config") return config_facts(request);
   if (command == "explain") return explain_request(request);
+  if (command == "recording") return answer_recording(recorder_, request, config_->node.name);
   if (command == "drain") return drain_asked(request);
   if (command == "quarantine") return answer_quarantine(*requests_, request);
+  if (command == "lease") return central_->lease(request);
   return Error{Errc::not_found, "a node knows no command '" + escaped(command, 64) + "'"};
 }
 

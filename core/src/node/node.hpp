@@ -20,6 +20,7 @@
 #include "node/gpu_watch.hpp"
 #include "node/instances.hpp"
 #include "plugin_host/plugin_host.hpp"
+#include "recording/recorder.hpp"
 #include "serving/accept_loop.hpp"
 #include "serving/unix_socket.hpp"
 #include "session/device_session.hpp"
@@ -91,6 +92,7 @@ class Node {
   std::unique_ptr<worker_pool::WorkerPool> pool_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   explain::Book explained_;
+  recording::Recorder recorder_;
   session::Service service_;
   std::unique_ptr<session::Requests> requests_;
   std::shared_ptr<CentralLink> central_;

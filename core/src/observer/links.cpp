@@ -1,22 +1,37 @@
 #include "observer/links.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace gearbox::observer {
 
 namespace {
 
 constexpr double kForgetting = 0.001;  // of the usual bandwidth with each slower probe
+constexpr double kLearning = 0.2;      // and with each faster one: a single lucky one does not make all others slow
 constexpr double kMostSlowdown = 1000;
 
 }  // namespace
 
-void LinkBook::add(const std::string& peer, const LinkMeasure& measure) {
+void LinkBook::add(const std::string& peer, const LinkMeasure& measure, Instant now) {
   Link& link = links_[peer];
-  link.failed = measure.failed || measure.bytes_per_s <= 0;
-  if (link.failed) return;
-  link.now = measure.bytes_per_s;
-  link.usual = link.now >= link.usual ? link.now : link.usual + kForgetting * (link.now - link.usual);
+  link.failed = measure.failed;
+  link.heard = now;
+  if (!link.failed) link.latency = measure.latency;
+  if (!link.failed && measure.bytes_per_s > 0) {
+    link.now = measure.bytes_per_s;
+    const bool first = link.usual <= 0;
+    const double weight = first ? 1 : link.now >= link.usual ? kLearning : kForgetting;
+    link.usual += weight * (link.now - link.usual);
+    link.measured = now;
+  }
+  // A small message over a link that was slow says nothing of whether it still is.
+  if (link.failed || measure.bytes_per_s > 0 || link.share() >= gear_facts::kGoodLink) ++samples_;
+}
+
+double LinkBook::Link::share() const {
+  if (failed) return 0;
+  return usual <= 0 ? 1 : std::min(1.0, now / usual);
 }
 
 void LinkBook::keep_only(const std::vector<std::string>& peers) {
@@ -24,14 +39,29 @@ void LinkBook::keep_only(const std::vector<std::string>& peers) {
                 [&](const auto& entry) { return std::find(peers.begin(), peers.end(), entry.first) == peers.end(); });
 }
 
-bool LinkBook::failed() const {
-  return std::any_of(links_.begin(), links_.end(), [](const auto& entry) { return entry.second.failed; });
+double LinkBook::health() const {
+  if (links_.empty()) return 1;
+  std::vector<double> shares;
+  for (const auto& [peer, link] : links_) shares.push_back(link.share());
+  const auto median = shares.begin() + static_cast<std::ptrdiff_t>((shares.size() - 1) / 2);
+  std::nth_element(shares.begin(), median, shares.end(), std::greater<>());
+  return *median;
 }
 
-double LinkBook::health() const {
-  double worst = 1;
-  for (const auto& [peer, link] : links_) worst = std::min(worst, link.failed ? 0.0 : link.now / link.usual);
-  return worst;
+std::vector<gear_facts::LinkFacts> LinkBook::facts(Instant now) const {
+  std::vector<gear_facts::LinkFacts> all;
+  for (const auto& [peer, link] : links_) {
+    gear_facts::LinkFacts facts;
+    facts.peer = peer;
+    facts.failed = link.failed;
+    facts.latency_us = link.latency.count();
+    facts.bytes_per_s = link.now;
+    facts.usual_bytes_per_s = link.usual;
+    facts.age_ms = elapsed(link.heard, now).count() / 1000;
+    facts.bandwidth_age_ms = link.usual > 0 ? elapsed(link.measured, now).count() / 1000 : -1;
+    all.push_back(std::move(facts));
+  }
+  return all;
 }
 
 double LinkBook::slowdown() const {

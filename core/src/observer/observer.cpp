@@ -1,5 +1,6 @@
 #include "observer/observer.hpp"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -17,6 +18,7 @@
 #include "gear_facts/times.hpp"
 #include "gearbox/base/text.hpp"
 #include "link/json_reader.hpp"
+#include "observer/tcp_prober.hpp"
 
 namespace gearbox::observer {
 
@@ -40,11 +42,14 @@ void read_gpu(ObjectReader& reader, gear_facts::GpuFacts& gpu) {
 }  // namespace
 
 Observer::Observer(asio::io_context& io, config::StateDir state, milliseconds interval,
-                   std::unique_ptr<LinkProber> links)
+                   std::shared_ptr<LinkProber> links, std::unique_ptr<LinkResponder> responder,
+                   config::LinksConfig links_config)
     : io_(io),
       state_(std::move(state)),
       interval_(interval),
+      links_config_(std::move(links_config)),
       prober_(std::move(links)),
+      responder_(std::move(responder)),
       tick_(io),
       round_at_(Clock::now()),
       identity_(std::to_string(::getpid()) + "-" + std::to_string(gear_facts::boot_ms())) {}
@@ -78,6 +83,7 @@ void Observer::begin_round() {
   const std::vector<std::string> peers = prober_->peers();
   links_.keep_only(peers);
   for (const std::string& peer : peers) {
+    if (!prober_->is_due(peer, round_at_)) continue;
     if (asking_.insert("/" + peer).second) asio::co_spawn(io_, probe(this, peer), asio::detached);
   }
 }
@@ -141,9 +147,28 @@ void Observer::take_node(const json::object& status) {
 }
 
 asio::awaitable<void> Observer::probe(Observer* self, std::string peer) {
-  const LinkMeasure measure = co_await self->prober_->probe(peer);
+  const std::shared_ptr<LinkProber> prober = self->prober_;  // another one may take its place meanwhile
+  const LinkMeasure measure = co_await prober->probe(peer);
   self->asking_.erase("/" + peer);
-  self->links_.add(peer, measure);
+  if (prober == self->prober_) self->links_.add(peer, measure, Clock::now());
+}
+
+/// What is in force stays so where nothing has changed: figures of links are not measured anew for nothing.
+void Observer::use_links(const config::LinksConfig& links) {
+  const config::LinksConfig before = std::exchange(links_config_, links);
+  if (before.listen != links.listen) {
+    responder_.reset();
+    auto listening = links.listen.empty() ? Outcome<std::unique_ptr<LinkResponder>>(nullptr)
+                                          : LinkResponder::listen(io_.get_executor(), links.listen);
+    if (listening) {
+      responder_ = std::move(listening).value();
+    } else {
+      spdlog::error("event=links_not_answered role=observer reason=\"{}\"", escaped(listening.error().detail));
+    }
+  }
+  const bool same = before.peers == links.peers && before.ping == links.ping &&
+                    before.burst_every == links.burst_every && before.burst_bytes == links.burst_bytes;
+  if (!same) prober_ = std::make_shared<TcpProber>(io_.get_executor(), links);
 }
 
 milliseconds Observer::stale_after() const {
@@ -158,6 +183,8 @@ gear_facts::Snapshot Observer::head() const {
   head.link_probed = links_.any();
   head.link_failed = links_.failed();
   head.link_share = links_.health();
+  head.link_samples = links_.samples();
+  head.links = links_.facts(Clock::now());
   return head;
 }
 
@@ -192,8 +219,9 @@ Outcome<json::object> Observer::control(std::string_view command, const json::ob
 
 Outcome<std::function<void()>> Observer::prepare(const live::Update& update) {
   const milliseconds interval = update.config->gears.interval;
-  return std::function<void()>([this, interval] {
+  return std::function<void()>([this, interval, links = update.config->gears.links] {
     if (std::exchange(interval_, interval) != interval) tick_.cancel();
+    use_links(links);
   });
 }
 

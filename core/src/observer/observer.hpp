@@ -14,6 +14,7 @@
 #include "config/state_dir.hpp"
 #include "gear_facts/role_process.hpp"
 #include "observer/group_watch.hpp"
+#include "observer/link_responder.hpp"
 #include "observer/links.hpp"
 
 namespace gearbox::observer {
@@ -23,7 +24,8 @@ namespace gearbox::observer {
 class Observer final : public gear_facts::Role {
  public:
   Observer(boost::asio::io_context& io, config::StateDir state, milliseconds interval,
-           std::unique_ptr<LinkProber> links);
+           std::shared_ptr<LinkProber> links, std::unique_ptr<LinkResponder> responder = nullptr,
+           config::LinksConfig links_config = {});
 
   void begin() override;
   void add_status(boost::json::object& status) const override;
@@ -37,6 +39,7 @@ class Observer final : public gear_facts::Role {
   static boost::asio::awaitable<void> ask_node(Observer* self);
   static boost::asio::awaitable<void> probe(Observer* self, std::string peer);
   void begin_round();
+  void use_links(const config::LinksConfig& links);
   void take_node(const boost::json::object& status);
   gear_facts::Snapshot head() const;
   milliseconds stale_after() const;
@@ -44,7 +47,9 @@ class Observer final : public gear_facts::Role {
   boost::asio::io_context& io_;
   config::StateDir state_;
   milliseconds interval_;
-  std::unique_ptr<LinkProber> prober_;
+  config::LinksConfig links_config_;  // in force
+  std::shared_ptr<LinkProber> prober_;
+  std::unique_ptr<LinkResponder> responder_;  // null: other hosts' probes are not answered
   LinkBook links_;
   boost::asio::steady_timer tick_;
   std::map<std::string, GroupWatch> groups_;

@@ -13,6 +13,8 @@ std::shared_ptr<plugin::Balancer> guarded(std::shared_ptr<Library> library, std:
 std::shared_ptr<plugin::Codec> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Codec> inner);
 std::shared_ptr<plugin::Transport> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Transport> inner);
 std::shared_ptr<plugin::Sink> guarded(std::shared_ptr<Library> library, std::unique_ptr<plugin::Sink> inner);
+std::shared_ptr<plugin::Coordination> guarded(std::shared_ptr<Library> library,
+                                              std::unique_ptr<plugin::Coordination> inner);
 std::shared_ptr<plugin::GearPolicy> guarded(std::shared_ptr<Library> library,
                                             std::unique_ptr<plugin::GearPolicy> inner);
 

@@ -90,5 +90,7 @@ template Outcome<std::unique_ptr<plugin::Balancer>> Library::make<plugin::Kind::
 template Outcome<std::unique_ptr<plugin::Codec>> Library::make<plugin::Kind::codec>(const plugin::Options&) const;
 template Outcome<std::unique_ptr<plugin::Sink>> Library::make<plugin::Kind::sink>(const plugin::Options&) const;
 template Outcome<std::unique_ptr<plugin::GearPolicy>> Library::make<plugin::Kind::gear>(const plugin::Options&) const;
+template Outcome<std::unique_ptr<plugin::Coordination>> Library::make<plugin::Kind::coordination>(
+    const plugin::Options&) const;
 
 }  // namespace gearbox::plugin_host

@@ -7,6 +7,7 @@
 
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/codec.hpp"
+#include "gearbox/plugin/coordination.hpp"
 #include "gearbox/plugin/descriptor.hpp"
 #include "gearbox/plugin/gear.hpp"
 #include "gearbox/plugin/sink.hpp"

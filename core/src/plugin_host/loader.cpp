@@ -41,6 +41,11 @@ Outcome<std::string> try_out(const std::shared_ptr<Library>& library, const Opti
       guarded(library, std::move(made));
       return std::string();
     }
+    case plugin::Kind::coordination: {
+      BOOST_OUTCOME_TRY(auto made, library->make<plugin::Kind::coordination>(options));
+      guarded(library, std::move(made));
+      return std::string();
+    }
     case plugin::Kind::transport: {
       BOOST_OUTCOME_TRY(auto made, library->make<plugin::Kind::transport>(options));
       return std::string(guarded(library, std::move(made))->scheme());

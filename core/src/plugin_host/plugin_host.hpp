@@ -24,6 +24,7 @@
 #include "gearbox/base/outcome.hpp"
 #include "gearbox/plugin/balancer.hpp"
 #include "gearbox/plugin/codec.hpp"
+#include "gearbox/plugin/coordination.hpp"
 #include "gearbox/plugin/gear.hpp"
 #include "gearbox/plugin/sink.hpp"
 #include "gearbox/plugin/transport.hpp"
@@ -89,6 +90,7 @@ class Table {
   Outcome<Instance<plugin::Balancer>> balancer(std::string_view name) const;
   Outcome<Instance<plugin::GearPolicy>> gear_policy(std::string_view name) const;
   Outcome<Instance<plugin::Codec>> codec(std::string_view name) const;
+  Outcome<Instance<plugin::Coordination>> coordination(std::string_view name) const;
   Outcome<Instance<plugin::Transport>> transport_for(std::string_view url) const;  // by scheme
   /// With `own` options, which go before the plugin's own table, key by key. Errors: bad_config too: they do not fit.
   Outcome<Instance<plugin::Sink>> sink(std::string_view name,

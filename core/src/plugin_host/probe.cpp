@@ -99,6 +99,13 @@ Outcome<void> try_out(plugin::GearPolicy& policy) {
   return done();
 }
 
+/// Nothing that it works with is there while it is checked: with no time left it must not even look for it.
+Outcome<void> try_out(plugin::Coordination& coordination) {
+  const auto looked = coordination.look("probe", Clock::now() - milliseconds{1});
+  if (looked || looked.error().code != Errc::timeout) return refused("look() after its deadline is no timeout");
+  return done();
+}
+
 template <plugin::Kind kind>
 Outcome<void> probe_kind(const std::shared_ptr<Library>& library, const plugin::Options& options) {
   BOOST_OUTCOME_TRY(auto made, library->make<kind>(options));
@@ -123,6 +130,8 @@ Outcome<void> probe(const std::shared_ptr<Library>& library) {
       return probe_kind<plugin::Kind::sink>(library, options);
     case plugin::Kind::gear:
       return probe_kind<plugin::Kind::gear>(library, options);
+    case plugin::Kind::coordination:
+      return probe_kind<plugin::Kind::coordination>(library, options);
     default:
       return refused("is of a kind that is unknown here");
   }

@@ -75,14 +75,16 @@ std::uint32_t api_of(plugin::Kind kind) {
       return plugin::kSinkApi;
     case plugin::Kind::gear:
       return plugin::kGearApi;
+    case plugin::Kind::coordination:
+      return plugin::kCoordinationApi;
     default:
       return 0;
   }
 }
 
 std::uint32_t api_of(std::string_view kind) {
-  for (const plugin::Kind known :
-       {plugin::Kind::transport, plugin::Kind::balancer, plugin::Kind::codec, plugin::Kind::sink, plugin::Kind::gear}) {
+  for (const plugin::Kind known : {plugin::Kind::transport, plugin::Kind::balancer, plugin::Kind::codec,
+                                   plugin::Kind::sink, plugin::Kind::gear, plugin::Kind::coordination}) {
     if (name_of(known) == kind) return api_of(known);
   }
   return 0;
@@ -100,6 +102,8 @@ std::string_view name_of(plugin::Kind kind) {
       return "sink";
     case plugin::Kind::gear:
       return "gear";
+    case plugin::Kind::coordination:
+      return "coordination";
     default:
       return {};
   }

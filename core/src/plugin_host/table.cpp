@@ -56,6 +56,11 @@ Outcome<Instance<plugin::GearPolicy>> Table::gear_policy(std::string_view name) 
   return instance<plugin::Kind::gear>(*entry);
 }
 
+Outcome<Instance<plugin::Coordination>> Table::coordination(std::string_view name) const {
+  BOOST_OUTCOME_TRY(const Entry* entry, find("coordination", name));
+  return instance<plugin::Kind::coordination>(*entry);
+}
+
 std::string Table::balancer_or_stand_in(std::string_view name) const {
   const auto has = [&](std::string_view wanted) { return edition("balancer", wanted) != 0; };
   if (has(name) || !barred_.contains(Key("balancer", name))) return std::string(name);

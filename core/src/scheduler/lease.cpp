@@ -28,4 +28,11 @@ void LeaseKeeper::outranked(std::uint64_t term) {
   term_.reset();
 }
 
+void LeaseKeeper::moved() {
+  if (term_) outranked(*term_);
+  leader_.clear();
+  leaders_term_ = 0;
+  problem_ = "the store of leases has just been changed";
+}
+
 }  // namespace gearbox::scheduler

@@ -1,6 +1,6 @@
 // lease.hpp: one scheduler decides: the one that holds the lease.
 //
-// Where leases live is behind Lease: central's control socket here; a coordination store would be another one.
+// Where leases live is behind Lease: this host's central, or a plugin of the kind coordination.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -12,15 +12,11 @@
 
 #include "gearbox/base/clock.hpp"
 #include "gearbox/base/outcome.hpp"
+#include "gearbox/plugin/coordination.hpp"
 
 namespace gearbox::scheduler {
 
-struct LeaseAnswer {
-  bool granted = false;
-  std::uint64_t term = 0;
-  std::string holder;
-  milliseconds left{0};
-};
+using plugin::LeaseAnswer;
 
 class Lease {
  public:
@@ -32,6 +28,16 @@ class Lease {
                                                            std::optional<std::uint64_t> term, std::uint64_t above) = 0;
   /// Gives it back, so that the next one need not wait. Best effort.
   virtual boost::asio::awaitable<void> release(std::string holder, std::uint64_t term) = 0;
+  /// No more questions; waits for the one that is being asked. For the end of the process: its strand runs no more.
+  virtual void close() {}
+};
+
+/// Which store of leases is in force.
+struct LeaseStore {
+  std::string name = "central";
+  std::string asks_for;          // the name of the lease
+  std::shared_ptr<Lease> lease;  // null: its plugin's build is barred, and nobody leads here
+  std::uint64_t edition = 0;     // of its plugin
 };
 
 /// What an asker may believe of its lease. Threads: one at a time. The clock is passed in.
@@ -49,6 +55,8 @@ class LeaseKeeper {
   /// Somebody has obeyed `term`, which is higher than the one held: the store has forgotten it. A new one is needed.
   void outranked(std::uint64_t term);
   std::uint64_t above() const { return above_; }
+  /// Another store is asked from now on: what was held at the one before is given up.
+  void moved();
 
   bool holds(Instant now) const { return term_ && now < until_; }
   /// To renew with; none: ask for a new one.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "gear_facts/places.hpp"
-#include "scheduler/central_lease.hpp"
+#include "scheduler/lease_store.hpp"
 #include "scheduler/scheduler.hpp"
 
 namespace gearbox::scheduler {
@@ -19,14 +19,14 @@ Outcome<std::unique_ptr<gear_facts::Role>> make(boost::asio::io_context& io, con
   paths.copies = state.plugin_copies();
   paths.checker = plugin_host::own_executable();
   paths.calling = state.calling_record("scheduler");
-  const plugin_host::Needs needs{{"gear", config->gears.policy, "gears.policy"}};
+  const plugin_host::Needs needs = needs_of(*config);
   Scheduler::Setup setup;
   setup.io = &io;
   setup.state = state;
   setup.config = config;
   BOOST_OUTCOME_TRY(setup.plugins, plugin_host::PluginHost::open(paths, config->plugins, needs));
   BOOST_OUTCOME_TRY(setup.policy, policy_of(*config, *setup.plugins->table(), nullptr));
-  setup.lease = std::make_unique<CentralLease>(io.get_executor(), state.central_socket());
+  BOOST_OUTCOME_TRY(setup.store, lease_store(*config, *setup.plugins->table(), state, io, nullptr));
   return std::unique_ptr<gear_facts::Role>(std::make_unique<Scheduler>(std::move(setup)));
 }
 

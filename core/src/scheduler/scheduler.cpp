@@ -17,6 +17,7 @@
 #include "gear_facts/times.hpp"
 #include "gearbox/base/text.hpp"
 #include "plugin_host/plugins_json.hpp"
+#include "scheduler/lease_store.hpp"
 #include "scheduler/round.hpp"
 
 namespace gearbox::scheduler {
@@ -74,6 +75,7 @@ Outcome<PolicyInForce> policy_of(const config::Config& config, const plugin_host
 Scheduler::Scheduler(Setup setup)
     : setup_(std::move(setup)),
       last_policy_(std::make_shared<PolicyInForce>(setup_.policy)),
+      last_store_(std::make_shared<LeaseStore>(setup_.store)),
       keeper_(setup_.lease_ttl),
       tick_(*setup_.io),
       lease_tick_(*setup_.io),
@@ -84,51 +86,16 @@ void Scheduler::begin() {
   asio::co_spawn(*setup_.io, rounds(this), asio::detached);
 }
 
-void Scheduler::end(std::function<void()> ended) {
-  asio::co_spawn(*setup_.io, leave(this, std::move(ended)), asio::detached);
-}
-
-asio::awaitable<void> Scheduler::leave(Scheduler* self, std::function<void()> ended) {
-  if (self->keeper_.holds(Clock::now())) {
-    co_await self->setup_.lease->release(self->setup_.config->node.name, *self->keeper_.term());
-  }
-  ended();
-}
-
-asio::awaitable<void> Scheduler::keep_lease(Scheduler* self) {
-  for (;;) {
-    const Instant asked = Clock::now();
-    const bool led = self->keeper_.holds(asked);
-    const std::uint64_t before = self->keeper_.term().value_or(0);
-    std::string holder = self->setup_.config->node.name;
-    const Outcome<LeaseAnswer> answer = co_await self->setup_.lease->ask(std::move(holder), self->keeper_.ttl(),
-                                                                         self->keeper_.term(), self->keeper_.above());
-    self->keeper_.answered(answer, asked);
-    self->asked_ = true;
-    const bool leads = self->keeper_.holds(Clock::now());
-    if (leads && (!led || before != self->keeper_.term().value_or(0))) {
-      spdlog::info("event=leads role=scheduler term={}", *self->keeper_.term());
-    } else if (led && !leads) {
-      spdlog::warn("event=leads_no_longer role=scheduler leader={} reason=\"{}\"", escaped(self->keeper_.leader()),
-                   self->keeper_.problem());
-    }
-    if (leads && !led) self->tick_.cancel();  // the first round at once
-    self->lease_tick_.expires_after(self->keeper_.pause());
-    boost::system::error_code woken;
-    co_await self->lease_tick_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  }
-}
-
 asio::awaitable<void> Scheduler::rounds(Scheduler* self) {
   for (;;) {
     if (self->keeper_.holds(Clock::now())) {
       co_await self->one_round();
     } else if (!self->asked_) {
-      // Central has not answered yet: at the start that is no news.
+      // Nobody has answered yet: at the start that is no news.
     } else if (self->keeper_.problem().empty()) {
       self->told("'" + escaped(self->keeper_.leader()) + "' leads");
     } else {
-      self->told("it has no lease: central: " + self->keeper_.problem());
+      self->told("it has no lease: " + self->setup_.store.name + ": " + self->keeper_.problem());
     }
     self->tick_.expires_after(self->setup_.config->gears.interval);
     boost::system::error_code woken;
@@ -149,14 +116,17 @@ void Scheduler::told(std::string problem) {
 
 bool Scheduler::is_new(const gear_facts::Snapshot& snapshot) {
   const bool same = snapshot.observer == observer_ && snapshot.sequence <= sequence_;
+  if (snapshot.observer != observer_) link_samples_ = 0;
   observer_ = snapshot.observer;
   sequence_ = snapshot.sequence;
   return !same;
 }
 
+/// A figure counts once, however many snapshots tell it.
 void Scheduler::note_links(const gear_facts::Snapshot& snapshot) {
-  if (!snapshot.link_probed) return;
-  const LinkSample sample{snapshot.link_failed, snapshot.link_share};
+  if (!snapshot.link_probed) trust_ = Trust();
+  if (std::exchange(link_samples_, snapshot.link_samples) >= snapshot.link_samples) return;
+  const LinkSample sample{snapshot.link_failed, snapshot.link_share >= gear_facts::kGoodLink ? 1 : snapshot.link_share};
   trust_.add(sample, TrustRules());
 }
 
@@ -167,8 +137,8 @@ asio::awaitable<void> Scheduler::one_round() {
   if (!snapshot) co_return told("the observer: " + escaped(describe(snapshot.error())));
   if (!is_new(snapshot.value())) co_return;  // nothing new was seen: nothing new can be decided
   note_links(snapshot.value());
-  const Outcome<gear_facts::Records> records =
-      co_await gear_facts::ask_records(executor, gear_facts::executor_socket(setup_.state), kAnswer);
+  const Outcome<gear_facts::Records> records = co_await gear_facts::ask_records(
+      executor, gear_facts::executor_socket(setup_.state), kAnswer, keeper_.holds(Clock::now()) ? *keeper_.term() : 0);
   if (!records) co_return told("the executor: " + escaped(describe(records.error())));
   if (keeper_.holds(Clock::now()) && records.value().term > *keeper_.term()) {
     told("term " + std::to_string(records.value().term) + " has been obeyed already, and this one is lower");
@@ -259,6 +229,7 @@ void Scheduler::add_status(json::object& status) const {
   status["leads"] = leads;
   status["leader"] = keeper_.leader();
   status["term"] = leads ? keeper_.term().value_or(0) : keeper_.leaders_term();
+  status["coordination"] = setup_.store.name;
   status["lease_problem"] = keeper_.problem();
   status["policy"] = setup_.policy.name;
   status["mode"] = gears.mode;
@@ -280,18 +251,23 @@ Outcome<json::object> Scheduler::control(std::string_view command, const json::o
 }
 
 plugin_host::Needs Scheduler::needs(const config::Config& config) const {
-  return {{"gear", config.gears.policy, "gears.policy"}};
+  return needs_of(config);
 }
 
 Outcome<std::function<void()>> Scheduler::prepare(const live::Update& update) {
   BOOST_OUTCOME_TRY(const PolicyInForce made, policy_of(*update.config, *update.plugins, last_policy_.get()));
-  // The old one goes with the closure, on the follower's thread: closing a library takes a moment.
+  BOOST_OUTCOME_TRY(const LeaseStore store,
+                    lease_store(*update.config, *update.plugins, setup_.state, *setup_.io, last_store_.get()));
+  // The old ones go with the closure, on the follower's thread: closing a library takes a moment.
   auto old = std::exchange(last_policy_, std::make_shared<PolicyInForce>(made));
-  return std::function<void()>([this, made, config = update.config, old = std::move(old)] {
-    setup_.config = config;
-    setup_.policy = made;
-    tick_.cancel();
-  });
+  auto old_store = std::exchange(last_store_, std::make_shared<LeaseStore>(store));
+  return std::function<void()>(
+      [this, made, store, config = update.config, old = std::move(old), old_store = std::move(old_store)] {
+        setup_.config = config;
+        setup_.policy = made;
+        use_store(store);
+        tick_.cancel();
+      });
 }
 
 }  // namespace gearbox::scheduler

@@ -41,10 +41,11 @@ class Scheduler final : public gear_facts::Role {
     config::Snapshot config;
     std::unique_ptr<plugin_host::PluginHost> plugins;
     PolicyInForce policy;
-    std::unique_ptr<Lease> lease;
+    LeaseStore store;
     milliseconds lease_ttl{6'000};
   };
   explicit Scheduler(Setup setup);
+  ~Scheduler() override;
 
   void begin() override;
   void end(std::function<void()> ended) override;
@@ -59,6 +60,8 @@ class Scheduler final : public gear_facts::Role {
   static boost::asio::awaitable<void> keep_lease(Scheduler* self);
   static boost::asio::awaitable<void> rounds(Scheduler* self);
   static boost::asio::awaitable<void> leave(Scheduler* self, std::function<void()> ended);
+  void lease_answered(const Outcome<LeaseAnswer>& answer, Instant asked);
+  void use_store(const LeaseStore& store);
   boost::asio::awaitable<void> one_round();
   /// Price and order; what comes of it goes into `decision`. The number of the shift; 0: none was ordered.
   boost::asio::awaitable<std::uint64_t> order(Decision* decision, gear_facts::GroupFacts facts, std::uint64_t term);
@@ -68,13 +71,16 @@ class Scheduler final : public gear_facts::Role {
 
   Setup setup_;
   std::shared_ptr<PolicyInForce> last_policy_;  // of the follower's thread
+  std::shared_ptr<LeaseStore> last_store_;      // likewise
   LeaseKeeper keeper_;
-  bool asked_ = false;  // for the lease, and there was an answer, or none in time
+  bool asked_ = false;    // for the lease, and there was an answer, or none in time
+  bool leaving_ = false;  // it asks for no lease any more
   boost::asio::steady_timer tick_;
   boost::asio::steady_timer lease_tick_;
   GroupNumbers numbers_;
   Misfits misfits_;
   Trust trust_;
+  std::uint64_t link_samples_ = 0;  // of the observer, that trust knows of
   DecisionBook book_;
   std::vector<View::Left> left_;
   std::string observer_;  // whose snapshot was seen last

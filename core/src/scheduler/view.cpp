@@ -110,12 +110,17 @@ View::View(const ViewInputs& inputs, GroupNumbers& numbers, Instant now) {
 /// trusted has pools of its own.
 View::Place View::place_of(const GroupFacts& facts, const ViewInputs& inputs) {
   Place place;
+  const config::PoolConfig* by_model = nullptr;
   const config::PoolConfig* rest = nullptr;
+  const auto names = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
   for (const config::PoolConfig& pool : inputs.gears->pools) {
-    if (pool.models.empty() && rest == nullptr) rest = &pool;
-    if (std::find(pool.models.begin(), pool.models.end(), facts.model) != pool.models.end()) place.config = &pool;
+    if (pool.models.empty() && pool.groups.empty() && rest == nullptr) rest = &pool;
+    if (names(pool.models, facts.model)) by_model = &pool;
+    if (names(pool.groups, facts.name)) place.config = &pool;
   }
-  if (place.config == nullptr) place.config = rest;
+  if (place.config == nullptr) place.config = by_model != nullptr ? by_model : rest;
   std::string name = facts.model;
   if (place.config != nullptr) {
     name = place.config->models.size() == 1 ? place.config->name : place.config->name + "/" + facts.model;

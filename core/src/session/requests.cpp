@@ -88,8 +88,15 @@ void Requests::watch_deadline(const RequestPtr& request) {
 
 void Requests::expire(const RequestPtr& request) {
   if (request->over) return;
-  fail(request, Error{Errc::deadline_exceeded,
-                      "the request's time ran out while it was " + std::string(name_of(request->upload.state()))});
+  std::string where(name_of(request->upload.state()));
+  if (request->run && request->trace) {
+    const explain::Trace trace = as_of_now(*request->trace);
+    const bool is_there = std::any_of(trace.steps.begin(), trace.steps.end(), [](const explain::Step& step) {
+      return step.open_since != Instant{};  // a worker has a call of it
+    });
+    if (!is_there) where = "waiting for a worker";
+  }
+  fail(request, Error{Errc::deadline_exceeded, "the request's time ran out while it was " + where});
 }
 
 Outcome<void> Requests::announce(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
@@ -149,13 +156,15 @@ void Requests::take_in(const RequestPtr& request) {
   table_.emplace(request->key, request);
   ++open_;
   ++devices_[request->key.device].open;
-  tenants_.opened(request->identity.ticket.tenant, request->ingest.plain_bytes());
+  tenants_.opened(request->identity.ticket.tenant, request->ingest.plain_bytes(), request->arrived);
   watch_deadline(request);
 }
 
 void Requests::note_begin(const RequestPtr& request) {
   if (service_.explain == nullptr) return;
   request->trace = service_.explain->begin(request->key);
+  if (!request->trace && service_.recorder != nullptr && service_.recorder->keeps_any())
+    request->trace = explain::Book::unkept(request->key);
   explain::Trace* const trace = request->trace.get();
   if (trace == nullptr) return;
   trace->arrived = request->arrived;

@@ -174,6 +174,7 @@ void Requests::note_end(const RequestPtr& request) {
     trace->reason = explain::shortened(request->error->detail);
   }
   service_.explain->end(*trace);
+  if (service_.recorder != nullptr) service_.recorder->note(*trace);
 }
 
 explain::Trace Requests::as_of_now(const explain::Trace& trace) const {

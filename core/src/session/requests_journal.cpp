@@ -104,7 +104,11 @@ void Requests::write_end(const RequestPtr& request, bool tell) {
   journal::Settled settled;
   settled.key = request->key;
   settled.ok = !request->error.has_value();
-  settled.head = to_text(WrittenEnd{request->result, request->error});
+  WrittenEnd end{request->result, request->error};
+  end.finished_unix_ms = unix_ms();
+  end.accepted_unix_ms = end.finished_unix_ms - elapsed(request->verified, Clock::now()).count() / 1000;
+  end.input_bytes = request->ingest.plain_bytes();
+  settled.head = to_text(end);
   for (const pipeline::ResultTensor& tensor : request->tensors) {
     for (const worker_pool::TensorRef& piece : tensor.pieces) settled.bytes.push_back(piece.bytes());
   }
@@ -225,7 +229,10 @@ void Requests::give_up(const journal::Kept& kept, const Error& error) {
   spdlog::warn("event=request_not_recovered request={} reason=\"{}\"", to_text(kept.key.id), escaped(describe(error)));
   journal::Settled settled;
   settled.key = kept.key;
-  settled.head = to_text(WrittenEnd{{}, error});
+  WrittenEnd end{{}, error};
+  end.accepted_unix_ms = end.finished_unix_ms = unix_ms();
+  end.input_bytes = kept.input_bytes;
+  settled.head = to_text(end);
   service_.journal->settle(std::move(settled), [](const Outcome<bool>&) {});  // said in the journal's own log line
   tell_sinks(kept, error);
   shelve(kept.key);

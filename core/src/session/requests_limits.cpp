@@ -72,15 +72,11 @@ milliseconds Requests::backlog_of(const config::Config& config, const config::Ta
 
 /// Of a request that fails now, before it is settled.
 std::uint32_t Requests::retry_after(const Request& request, const Error& error) const {
-  const Instant now = Clock::now();
   if (error.code == Errc::overloaded && request.run && request.run->again().count() > 0) {
     return static_cast<std::uint32_t>(request.run->again().count());  // the model's own word
   }
   if (error.code == Errc::overloaded && request.task != nullptr) {
     return static_cast<std::uint32_t>(backlog_of(*request.config, *request.task).count());
-  }
-  if (error.code == Errc::no_space) {
-    return static_cast<std::uint32_t>(tenants_.drain().until(1, request.ingest.plain_bytes(), now).count());
   }
   return retry_after_ms(error);
 }

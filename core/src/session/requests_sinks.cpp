@@ -19,10 +19,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-std::int64_t unix_ms() {
-  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::string task_name(const wire::Submit& submit) {
   return submit.steps.empty() ? submit.task : std::string(wire::kOwnSteps);
 }
@@ -119,10 +115,9 @@ void Requests::tell_next_untold() {
           event.tenant = written.value().identity.ticket.tenant;
           event.error = std::move(end.value().error);
           event.result = std::move(end.value().result);
-          event.finished_unix_ms = unix_ms() - kept.age.count();
-          event.accepted_unix_ms =
-              event.finished_unix_ms - static_cast<std::int64_t>(event.result.timing.total_us / 1000);
-          event.input_bytes = kept.input_bytes;
+          event.finished_unix_ms = end.value().finished_unix_ms;
+          event.accepted_unix_ms = end.value().accepted_unix_ms;
+          event.input_bytes = end.value().input_bytes;
           const ByteView all = found.value().bytes;
           add_values(event, [&](std::size_t index) {
             std::size_t offset = 0;

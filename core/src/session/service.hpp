@@ -16,6 +16,7 @@
 #include "gearbox/plugin/codec.hpp"
 #include "gearbox/wire/messages.hpp"
 #include "journal/journal.hpp"
+#include "recording/recorder.hpp"
 #include "serving/log_budget.hpp"
 #include "session/identity.hpp"
 #include "store/store.hpp"
@@ -33,11 +34,12 @@ struct Service {
   const link::ChannelKeys* channel_keys = nullptr;
   worker_pool::WorkerPool* pool = nullptr;
   dispatch::Dispatcher* dispatcher = nullptr;
-  store::ResultStore* store = nullptr;  // null: nothing is kept
-  journal::Journal* journal = nullptr;  // null: what is acknowledged lives as long as the process
-  sinks::Outbox* sinks = nullptr;       // null: no sink is configured
-  std::filesystem::path quarantine;     // its file; empty: it lives as long as the process
-  explain::Book* explain = nullptr;     // null: nothing is remembered
+  store::ResultStore* store = nullptr;      // null: nothing is kept
+  journal::Journal* journal = nullptr;      // null: what is acknowledged lives as long as the process
+  sinks::Outbox* sinks = nullptr;           // null: no sink is configured
+  std::filesystem::path quarantine;         // its file; empty: it lives as long as the process
+  explain::Book* explain = nullptr;         // null: nothing is remembered
+  recording::Recorder* recorder = nullptr;  // null: nothing is recorded
   /// An answer waits so long in memory for its device to acknowledge it, or to come back; a running request of a lost
   /// device as long, unless it is in the journal.
   milliseconds linger{30'000};

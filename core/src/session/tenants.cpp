@@ -34,6 +34,12 @@ void Drain::ended(std::uint64_t bytes, Instant now) {
   last_ = now;
 }
 
+void Drain::resumed(Instant now) {
+  if (first_ == Instant{} || now <= last_) return;
+  first_ += now - last_;
+  last_ = now;
+}
+
 milliseconds Drain::until(std::uint32_t requests, std::uint64_t bytes, Instant now) const {
   if (requests_ <= 0) return kUnknownWait;
   // Over a time without beginning the sums would be rate * kMemorySeconds; of a shorter one they are that part of it.
@@ -65,7 +71,8 @@ Outcome<void> Tenants::check(std::uint32_t tenant, std::uint64_t bytes, const Li
   return done();
 }
 
-void Tenants::opened(std::uint32_t tenant, std::uint64_t bytes) {
+void Tenants::opened(std::uint32_t tenant, std::uint64_t bytes, Instant now) {
+  if (open_++ == 0) all_.resumed(now);
   Share& share = shares_[tenant];
   ++share.open;
   share.bytes += bytes;
@@ -77,6 +84,7 @@ void Tenants::ended(std::uint32_t tenant, std::uint64_t bytes, Instant now) {
   if (found == shares_.end()) return;
   Share& share = found->second;
   share.drain.ended(bytes, now);
+  --open_;
   share.bytes -= std::min(share.bytes, bytes);
   if (--share.open == 0) shares_.erase(found);
 }

@@ -14,6 +14,8 @@ namespace gearbox::session {
 class Drain {
  public:
   void ended(std::uint64_t bytes, Instant now);
+  /// Something is to be done again, after a time in which nothing was: that time is not counted as slow.
+  void resumed(Instant now);
   /// Until `requests` more, and `bytes` more, have ended at the pace of the last seconds. Between kShortestWait and
   /// kLongestWait; kUnknownWait while nothing has ended.
   milliseconds until(std::uint32_t requests, std::uint64_t bytes, Instant now) const;
@@ -43,7 +45,7 @@ class Tenants {
   /// May `tenant` open one more, with `bytes`? Errors: overloaded; `wait` is then how long that is likely to take.
   Outcome<void> check(std::uint32_t tenant, std::uint64_t bytes, const Limits& limits, Instant now,
                       milliseconds& wait) const;
-  void opened(std::uint32_t tenant, std::uint64_t bytes);
+  void opened(std::uint32_t tenant, std::uint64_t bytes, Instant now);
   void ended(std::uint32_t tenant, std::uint64_t bytes, Instant now);
 
   /// Of one tenant; of all together.
@@ -57,6 +59,7 @@ class Tenants {
     Drain drain;
   };
   std::map<std::uint32_t, Share> shares_;
+  std::uint64_t open_ = 0;
   Drain all_;
 };
 

@@ -42,7 +42,18 @@ Outcome<std::int64_t> number_at(const json::object& object, std::string_view key
   return *number;
 }
 
+/// 0 when it is not there.
+std::int64_t number_or_none(const json::object& object, std::string_view key) {
+  const json::value* value = object.if_contains(key);
+  const std::int64_t* number = value == nullptr ? nullptr : value->if_int64();
+  return number == nullptr ? 0 : std::max<std::int64_t>(*number, 0);
+}
+
 }  // namespace
+
+std::int64_t unix_ms() {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 // Wire messages lie in it as the text that goes over the wire: their one form, with its own checks.
 std::string to_text(const WrittenRequest& request) {
@@ -94,12 +105,18 @@ std::string to_text(const WrittenEnd& end) {
   } else {
     text["result"] = wire::to_json(end.result);
   }
+  text["accepted_unix_ms"] = end.accepted_unix_ms;
+  text["finished_unix_ms"] = end.finished_unix_ms;
+  text["input_bytes"] = end.input_bytes;
   return json::serialize(text);
 }
 
 Outcome<WrittenEnd> written_end(std::string_view text) {
   BOOST_OUTCOME_TRY(const json::object object, object_of(text));
   WrittenEnd end;
+  end.accepted_unix_ms = number_or_none(object, "accepted_unix_ms");
+  end.finished_unix_ms = number_or_none(object, "finished_unix_ms");
+  end.input_bytes = static_cast<std::uint64_t>(number_or_none(object, "input_bytes"));
   if (object.contains("error")) {
     BOOST_OUTCOME_TRY(const auto error, text_at(object, "error"));
     BOOST_OUTCOME_TRY(const auto message, wire::parse<wire::ErrorMessage>(error));

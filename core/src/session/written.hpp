@@ -29,7 +29,12 @@ Outcome<WrittenRequest> written_request(std::string_view text);
 struct WrittenEnd {
   wire::ResultMessage result;
   std::optional<Error> error;  // in place of the result
+  // For the sinks, which may hear of it from a later process. 0: a build before these wrote it.
+  std::int64_t accepted_unix_ms = 0, finished_unix_ms = 0;
+  std::uint64_t input_bytes = 0;
 };
+
+std::int64_t unix_ms();  // now
 
 std::string to_text(const WrittenEnd& end);
 /// Errors: corrupt_data.

@@ -49,7 +49,10 @@ Outcome<Descriptor> WorkerEndpoint::State::written(Call& call, const std::vector
       // The first comparison is what lets the compiler see that the copy is bounded.
       if (tensor.bytes.size() > call.grant.size() || room.data() == nullptr) {
         return Error{Errc::result_too_large,
-                     "the outputs do not fit into " + std::to_string(call.grant.size() - kAnswerBlockBytes) + " bytes"};
+                     "output '" + tensor.spec.name + "' of " + std::to_string(tensor.bytes.size()) +
+                         " bytes does not fit: an answer has " +
+                         std::to_string(call.grant.size() - kAnswerBlockBytes) +
+                         " bytes, the model's max_output_kb and some room for its description"};
       }
       std::copy(tensor.bytes.begin(), tensor.bytes.end(), room.begin());
       begin = room.data();
@@ -62,6 +65,7 @@ Outcome<Descriptor> WorkerEndpoint::State::written(Call& call, const std::vector
   if (!bytes) return Error{Errc::bad_result, bytes.error().detail};
   Descriptor answer = answer_to(call.descriptor, CallKind::answer);
   answer.batch = call.batch;
+  answer.input_tokens = call.input_tokens;
   answer.block_arena = output;
   answer.block_offset = call.descriptor.grant_offset;
   answer.block_bytes = bytes.value();
@@ -82,6 +86,7 @@ void WorkerEndpoint::fail(Call& call, const Error& error, std::chrono::nanosecon
   Descriptor answer = answer_to(call.descriptor, CallKind::failure);
   answer.part = call.parts;
   answer.batch = call.batch;
+  answer.input_tokens = call.input_tokens;
   answer.again_ms = error.code == Errc::overloaded ? call.again_ms : 0;
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   // The grant was checked to hold a block when the call was taken.

@@ -56,6 +56,7 @@ void WorkerEndpoint::end(Call& call, std::chrono::nanoseconds run) {
     answer = nothing.value();
   }
   answer.part = call.parts;
+  answer.input_tokens = call.input_tokens;
   answer.run_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(run.count(), 0));
   state_->publish(answer);
   state_->recycle(call);

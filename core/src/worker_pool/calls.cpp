@@ -231,6 +231,7 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
 
   CallAnswer answer;
   answer.worker = worker.id;
+  answer.input_tokens = descriptor.input_tokens;
   const Instant began = found->stream ? found->stream->began() : worker.busy_since;
   const auto took = std::max(std::chrono::nanoseconds(now - began), std::chrono::nanoseconds{0});
   // Its own word, as far as it can be true. The answers of a batch come together: each tells the time of all of them.

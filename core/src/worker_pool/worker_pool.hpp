@@ -71,8 +71,9 @@ struct CallAnswer {
   std::uint32_t batch = 1;  // calls that the model got together, this one included
   WorkerId worker{};
   bool begun = true;  // of worker_lost: the worker had taken it from the ring; else it cannot be what ended the worker
-  std::uint32_t parts = 0;  // of a model that streams: handed to on_part; the outputs are empty then
-  milliseconds again{0};    // of overloaded: when the model wants to be asked again, as it says; 0: it does not say
+  std::uint32_t parts = 0;         // of a model that streams: handed to on_part; the outputs are empty then
+  std::uint32_t input_tokens = 0;  // as the model told them; 0: it did not
+  milliseconds again{0};  // of overloaded: when the model wants to be asked again, as it says; 0: it does not say
 };
 
 struct WorkerView {

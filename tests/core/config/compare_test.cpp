@@ -38,6 +38,7 @@ central_key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 balancer = "round_robin"
 spin_us = 7
 explain_requests = 12
+recorded_requests = 99
 drain_ms = 2000
 reattach_ms = 900
 [node.limits]
@@ -163,6 +164,7 @@ const Edit kEdits[] = {
     {"gearbox.toml", "\"round_robin\"", "\"other\"", "node.balancer: round_robin -> other"},
     {"gearbox.toml", "spin_us = 7", "spin_us = 0", "node.spin_us: 7 -> 0"},
     {"gearbox.toml", "explain_requests = 12", "explain_requests = 0", "node.explain_requests: 12 -> 0"},
+    {"gearbox.toml", "recorded_requests = 99", "recorded_requests = 0", "node.recorded_requests: 99 -> 0"},
     {"gearbox.toml", "drain_ms = 2000", "drain_ms = 0", "node.drain_ms: 2000 -> 0"},
     {"gearbox.toml", "reattach_ms = 900", "reattach_ms = 0", "node.reattach_ms: 900 -> 0"},
     {"gearbox.toml", "max_upload_mb = 8", "max_upload_mb = 9", "node.limits.max_upload_mb: 8 -> 9"},

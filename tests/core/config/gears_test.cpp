@@ -62,6 +62,42 @@ TEST_F(Gears, ReadsEveryKey) {
   EXPECT_TRUE(gears.pools[1].models.empty());
 }
 
+TEST_F(Gears, WhoLeadsIsAskedOfCentralOrOfAPlugin) {
+  EXPECT_EQ(read("").coordination, "central");
+  EXPECT_EQ(read("").lease, "scheduler");
+  const GearsConfig gears = read("coordination = \"etcd\"\nlease = \"south\"\n");
+  EXPECT_EQ(gears.coordination, "etcd");
+  EXPECT_EQ(gears.lease, "south");
+  EXPECT_THAT(fault("coordination = \"a b\"\n"), HasSubstr("gears.coordination"));
+}
+
+TEST_F(Gears, APoolMayNameGroups) {
+  const GearsConfig gears = read("[[gears.pool]]\nname = \"vip\"\ngroups = [\"story-1\"]\n");
+  EXPECT_THAT(gears.pools.at(0).groups, ElementsAre("story-1"));
+  EXPECT_THAT(fault("[[gears.pool]]\nname = \"a\"\ngroups = [\"g\"]\n[[gears.pool]]\nname = \"b\"\ngroups = [\"g\"]\n"),
+              HasSubstr("'g' belongs to pool 'a'"));
+}
+
+TEST_F(Gears, LinksToOtherHosts) {
+  EXPECT_TRUE(read("").links.peers.empty());
+  const LinksConfig links =
+      read(
+          "[gears.links]\nlisten = \"10.0.0.5:7611\"\npeers = [\"gpu-2:7611\", \"[::1]:7\", \"gpu-2:7611\"]\n"
+          "ping_ms = 500\nburst_every_ms = 5000\nburst_kb = 64\n")
+          .links;
+  EXPECT_EQ(links.listen, "10.0.0.5:7611");
+  EXPECT_THAT(links.peers, ElementsAre("[::1]:7", "gpu-2:7611"));
+  EXPECT_EQ(links.ping, milliseconds{500});
+  EXPECT_EQ(links.burst_every, milliseconds{5000});
+  EXPECT_EQ(links.burst_bytes, 65536U);
+  for (const char* bad :
+       {"7611", ":7611", "host", "host:", "host:0", "host:70000", "::1:7611", "ho st:1", "[]:1", "host:1x"})
+    EXPECT_THAT(fault("[gears.links]\npeers = [\"" + std::string(bad) + "\"]\n"), HasSubstr("gears.links.peers"))
+        << bad;
+  EXPECT_EQ(read("[gears.links]\nlisten = \"0.0.0.0:0\"\n").links.listen, "0.0.0.0:0");
+  EXPECT_THAT(fault("[gears.links]\nburst_kb = 1\n"), HasSubstr("burst_kb"));
+}
+
 TEST_F(Gears, FaultsAreToldWithTheirPlace) {
   EXPECT_THAT(fault("mode = \"wild\"\n"), HasSubstr("gears.mode: expected one of gentle, normal, aggressive"));
   EXPECT_THAT(fault("dwell_ms = 1000\n"), HasSubstr("urgent_dwell_ms"));

@@ -52,5 +52,15 @@ TEST_F(LeaseKeeperTest, AHigherTermThatWasObeyedAsksForANewOne) {
   EXPECT_TRUE(keeper_.holds(now_));
 }
 
+TEST_F(LeaseKeeperTest, AnotherStoreBeginsWithNothingAndAboveWhatWasHeld) {
+  keeper_.answered(LeaseAnswer{true, 3, "a", kTtl}, now_);
+  keeper_.moved();
+  EXPECT_FALSE(keeper_.holds(now_));
+  EXPECT_FALSE(keeper_.term());
+  EXPECT_EQ(keeper_.above(), 3U);
+  EXPECT_EQ(keeper_.leader(), "");
+  EXPECT_FALSE(keeper_.problem().empty());
+}
+
 }  // namespace
 }  // namespace gearbox::scheduler

@@ -57,6 +57,15 @@ class ViewTest : public ::testing::Test {
   std::optional<View> view_;
 };
 
+TEST_F(ViewTest, APoolThatNamesAGroupGoesBeforeOneThatNamesItsModel) {
+  gears_.pools = {{"chat", {"a"}, {}}, {"vip", {}, {3}, {"a-1"}}, {"rest", {}, {}}};
+  const plugin::ClusterView cluster = view().cluster();
+  EXPECT_EQ(view_->pool(cluster.groups[0].id).name, "chat");
+  EXPECT_EQ(view_->pool(cluster.groups[1].id).name, "vip/a");
+  EXPECT_EQ(view_->pool(cluster.groups[2].id).name, "rest/b");
+  for (const plugin::GearView& gear : cluster.groups[1].gears) EXPECT_EQ(gear.allowed, gear.number == 3);
+}
+
 TEST_F(ViewTest, OnePoolForEachModel) {
   const auto cluster = view().cluster();
   ASSERT_EQ(cluster.groups.size(), 3U);

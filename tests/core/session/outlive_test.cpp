@@ -665,10 +665,17 @@ TEST(Written, WhatIsCutOrOddIsRefused) {
   }
   EXPECT_FALSE(written_request("[]"));
   EXPECT_FALSE(written_end("{}"));
-  const auto end = written_end(to_text(WrittenEnd{{}, Error{Errc::model_failed, "ValueError: \"x\""}}));
+  WrittenEnd written{{}, Error{Errc::model_failed, "ValueError: \"x\""}};
+  written.accepted_unix_ms = 1'700'000'000'000;
+  written.finished_unix_ms = 1'700'000'000'070;
+  written.input_bytes = 3'000'000;
+  const auto end = written_end(to_text(written));
   ASSERT_TRUE(end && end.value().error);
   EXPECT_EQ(end.value().error->code, Errc::model_failed);
   EXPECT_EQ(end.value().error->detail, "ValueError: \"x\"");
+  EXPECT_EQ(end.value().accepted_unix_ms, written.accepted_unix_ms);
+  EXPECT_EQ(end.value().finished_unix_ms, written.finished_unix_ms);
+  EXPECT_EQ(end.value().input_bytes, written.input_bytes);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "core/session/node_fixture.hpp"
+#include "session/written.hpp"
 #include "sinks/outbox.hpp"
 
 namespace gearbox::session {
@@ -19,6 +20,8 @@ class Listening final : public plugin::Sink {
     for (const plugin::EventView& event : events) {
       ++heard_[std::string(event.request) + " " + std::string(event.state)];
       results_.emplace_back(event.result_json);
+      times_.emplace_back(event.accepted_unix_ms, event.finished_unix_ms);
+      input_bytes_.push_back(event.input_bytes);
     }
     return {};
   }
@@ -30,9 +33,19 @@ class Listening final : public plugin::Sink {
     const std::lock_guard lock(mutex_);
     return results_;
   }
+  std::vector<std::pair<std::int64_t, std::int64_t>> times() const {
+    const std::lock_guard lock(mutex_);
+    return times_;
+  }
+  std::vector<std::uint64_t> input_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return input_bytes_;
+  }
 
  private:
   mutable std::mutex mutex_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> times_;
+  std::vector<std::uint64_t> input_bytes_;
   std::map<std::string, int> heard_;
   std::vector<std::string> results_;
 };
@@ -131,9 +144,19 @@ TEST_F(SinksOfRequests, AnEndWithoutAnEventIsToldAtTheNextStart) {
   error_of(ask(device, "fail", bytes, id_of(2)));
   ASSERT_TRUE(until([&] { return journal_->counters().settled == 2; }));
   end_process();
+  const std::int64_t over = unix_ms();
+  // The next process starts later: what it tells is when it ended, not when it was told.
+  ASSERT_TRUE(until([&] { return unix_ms() > over + 5; }));
   begin(true);
   ASSERT_TRUE(until([&] { return sink_->heard().size() == 2; }));
   EXPECT_EQ(sink_->heard(), (std::map<std::string, int>{{done_of(1), 1}, {failed_of(2), 1}}));
+  for (const auto& [accepted, finished] : sink_->times()) {
+    EXPECT_LE(finished, over);
+    EXPECT_GT(finished, over - 60'000);
+    EXPECT_LE(accepted, finished);
+    EXPECT_GT(accepted, over - 60'000);
+  }
+  EXPECT_EQ(sink_->input_bytes(), (std::vector<std::uint64_t>{4, 4}));
   const std::vector<std::string> results = sink_->results();
   EXPECT_TRUE(std::any_of(results.begin(), results.end(),
                           [](const std::string& text) { return text.find("\"values\":[") != std::string::npos; }));

@@ -37,13 +37,13 @@ TEST(Tenants, LimitTheRequestsAndTheBytesOfAllDevicesTogether) {
   milliseconds wait{0};
   const Instant now = at(milliseconds(0));
   ASSERT_TRUE(tenants.check(7, 5000, limits, now, wait)) << "a single one may be larger";
-  tenants.opened(7, 400);
+  tenants.opened(7, 400, now);
   ASSERT_TRUE(tenants.check(7, 600, limits, now, wait));
   const auto too_many_bytes = tenants.check(7, 601, limits, now, wait);
   ASSERT_FALSE(too_many_bytes);
   EXPECT_EQ(too_many_bytes.error().code, Errc::overloaded);
   EXPECT_EQ(wait, Drain::kUnknownWait);
-  tenants.opened(7, 100);
+  tenants.opened(7, 100, now);
   EXPECT_FALSE(tenants.check(7, 0, limits, now, wait));
   EXPECT_TRUE(tenants.check(8, 900, limits, now, wait)) << "another tenant's";
   EXPECT_TRUE(tenants.check(7, 100'000, {}, now, wait)) << "0 is no limit";
@@ -51,16 +51,29 @@ TEST(Tenants, LimitTheRequestsAndTheBytesOfAllDevicesTogether) {
   EXPECT_TRUE(tenants.check(7, 600, limits, now, wait));
 }
 
+TEST(Drain, ATimeInWhichNothingWasToBeDoneIsNotSlow) {
+  Tenants tenants;
+  for (int i = 0; i < 50; ++i) {  // each takes 100 ms
+    tenants.opened(1, 0, at(milliseconds(100) * i));
+    tenants.ended(1, 0, at(milliseconds(100) * (i + 1)));
+  }
+  const Instant later = at(milliseconds(5000) + seconds(3600));
+  tenants.opened(1, 0, later);
+  EXPECT_NEAR(ms(tenants.drain().until(1, 0, later)), 100, 10);
+  // What takes long now is slow.
+  EXPECT_GT(tenants.drain().until(1, 0, later + seconds(10)), milliseconds(500));
+}
+
 TEST(Tenants, TellTheirOwnPaceNotThatOfOthers) {
   Tenants tenants;
   const Tenants::Limits limits{.requests = 1, .bytes = 0};
-  tenants.opened(1, 0);
-  tenants.opened(2, 0);
+  tenants.opened(1, 0, at(milliseconds(0)));
+  tenants.opened(2, 0, at(milliseconds(0)));
   for (int i = 0; i <= 100; ++i) {
-    tenants.opened(1, 0);
+    tenants.opened(1, 0, at(milliseconds(100) * i));
     tenants.ended(1, 0, at(milliseconds(100) * i));
     if (i % 10 != 0) continue;
-    tenants.opened(2, 0);
+    tenants.opened(2, 0, at(milliseconds(100) * i));
     tenants.ended(2, 0, at(milliseconds(100) * i));
   }
   milliseconds quick{0};

@@ -131,6 +131,7 @@ class Model:
         return self._parts(*self._request(text, asked))
 
     def _parts(self, request, stop):
+        gearbox_worker.note_input_tokens(len(request.prompt))
         try:
             stream = self.driver.submit(request)
         except Refused as error:

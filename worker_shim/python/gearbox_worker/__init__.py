@@ -13,7 +13,7 @@ import importlib.util
 import os
 
 try:
-    from _gearbox_worker import empty, request_seed, wake
+    from _gearbox_worker import empty, note_input_tokens, request_seed, wake
 except ImportError:  # outside worker_shim: in a model's own unit tests
     import threading
 
@@ -28,6 +28,9 @@ except ImportError:  # outside worker_shim: in a model's own unit tests
         """A number of 64 bits that belongs to the request: the same when it is run again, by another worker, after its node's end."""
         return 0
 
+    def note_input_tokens(tokens, item=0):
+        """How long the prompt of the request is, in tokens: `broker explain` and recordings tell it."""
+
     def wake():
         """Generators that said NOTHING_YET are asked again at once. Any thread."""
         _woken.set()
@@ -36,7 +39,7 @@ else:
 
 ASK_AGAIN_S = 0.01  # as worker_shim does it
 
-__all__ = ["BadInput", "BadPicture", "NOTHING_YET", "Overloaded", "Record", "empty", "package_file", "parts_of", "request_seed", "wake"]
+__all__ = ["BadInput", "BadPicture", "NOTHING_YET", "Overloaded", "Record", "empty", "note_input_tokens", "package_file", "parts_of", "request_seed", "wake"]
 
 
 class _NothingYet:

@@ -87,13 +87,44 @@ def contiguous(value, dtype):
     `dtype` is what the record declares ("" for any); it is used for lists and numbers, which have no type of their own.
     An array keeps its type: the caller compares, and nothing is rounded behind the model's back.
     """
-    if hasattr(value, "dtype") or hasattr(value, "__array__"):
-        array = numpy.asarray(value)
-    else:
-        array = numpy.asarray(value, DTYPES[dtype] if dtype else None)
+    array = numpy.asarray(value)
+    if not (hasattr(value, "dtype") or hasattr(value, "__array__")) and dtype:
+        array = as_declared(array, dtype)
     if array.dtype == object or array.dtype.kind not in "biuf":
         raise TypeError(f"an array of {array.dtype} is no tensor")
     return numpy.array(array, array.dtype.newbyteorder("="), order="C", copy=True).reshape(array.shape)
+
+
+def as_declared(array, dtype):
+    """Numbers of a list, which have no type of their own, as the declared one, when that can hold them: fractions are no integers, and what
+    is too large for the type is refused; a float may lose digits."""
+    wanted = numpy.dtype(DTYPES[dtype])
+    if array.size == 0:
+        return array.astype(wanted)
+    if array.dtype.kind not in "biuf":
+        odd = first_odd(array)
+        raise TypeError(f"{dtype} cannot hold {odd!r:.60}" if isinstance(odd, int) else f"{odd!r:.60} is no number")
+    with numpy.errstate(all="ignore"):
+        given = array.astype(wanted)
+        if wanted.kind == "f":
+            fits = numpy.isfinite(given) | ~numpy.isfinite(array)
+        elif array.dtype.kind == "f":
+            # A float just above the largest integer rounds to it: the way back alone would not tell.
+            fits = (given == array) & (numpy.abs(array) < 2.0**63)
+        else:
+            fits = (given == array) & ((given < 0) == (array < 0))
+    if not numpy.all(fits):
+        raise TypeError(f"{dtype} cannot hold {array[~fits].reshape(-1)[0].item()!r}")
+    return given
+
+
+def first_odd(array):
+    """Of what numpy has no numbers for: the first that is none, or else the largest."""
+    elements = array.reshape(-1).tolist()
+    for element in elements:
+        if not isinstance(element, (int, float)):
+            return element
+    return max(elements, key=abs)
 
 
 def texts(value):

@@ -62,6 +62,7 @@ struct Call {
   PartRooms rooms;                  // of a streaming call; rooms.rooms is 0 otherwise
   std::uint32_t parts = 0;          // of a streaming call: published so far
   std::uint32_t batch = 1;          // calls that the model got together, this one included; told with the answer
+  std::uint32_t input_tokens = 0;   // told with the end: how long the model found its prompt; 0: not told
   std::uint32_t again_ms = 0;       // told with a failure that says overloaded: when it is worth to ask again
 };
 
@@ -115,8 +116,8 @@ class WorkerEndpoint {
   /// again and again: it looks at has_room() and is_cancelled() of the calls. `most` may be 0: no new call is taken.
   Outcome<std::vector<Call>> next_or(std::size_t most, milliseconds within, const std::function<bool()>& due);
 
-  /// Ends the present or the next sleep of next() and next_or(), which look then, and may sleep again. Never blocks. Any
-  /// thread, while the endpoint lives and has not hung up.
+  /// Ends the present or the next sleep of next() and next_or(), which look then, and may sleep again. Never blocks.
+  /// Any thread, while the endpoint lives and has not hung up.
   void nudge();
 
   /// While `keep`, memory of arenas that the node takes back stays mapped: the model holds views of earlier calls.

@@ -50,8 +50,9 @@ struct alignas(64) Descriptor {
                          // room of the last block, see part_rooms() in call_block.hpp); 0: no stream
   std::int64_t handed_ns;  // node → worker: when it was handed over, on CLOCK_MONOTONIC; 0: not told
   std::uint64_t seed;      // node → worker: a number of the request's own, the same each time that it is run; 0: none
-  std::uint32_t again_ms;  // worker → node, of a failure that says overloaded: worth to ask again after this; 0: not told
-  std::uint32_t reserved;
+  std::uint32_t
+      again_ms;  // worker → node, of a failure that says overloaded: worth to ask again after this; 0: not told
+  std::uint32_t input_tokens;  // worker → node, with the end: how long the model found its prompt; 0: not told
 };
 static_assert(sizeof(Descriptor) == 128 && std::is_standard_layout_v<Descriptor>);
 

@@ -44,6 +44,8 @@ enum class FrameType : std::uint8_t {
   part_ack = 29,     // D→N: all parts before number `part` have been taken; the node may let go of them
   node_report = 40,  // N→C: load, models, tasks; once a second
   report_ok = 41,    // C→N: central's time, keys, revocations
+  lease_ask = 42,    // N→C, before a report: the node's host wants to lead its groups, or to go on
+  lease_told = 43,   // C→N, before the report's answer; a central that knows no leases skips the question
   control = 60,      // L→N, L→C on a unix socket: {"command": ...}
   control_answer = 61,
 };

@@ -1,0 +1,59 @@
+#include "node/recording_facts.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace gearbox::node {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t kPieceBytes = 56 * 1024;                           // a frame may have 64 KiB of JSON
+constexpr std::int64_t kLongestUs = std::int64_t{366} * 86'400'000'000;  // what a recording can tell
+
+std::int64_t us_of(Instant at) {
+  return elapsed(Instant{}, at).count();
+}
+
+/// `otherwise` when it is not there.
+Outcome<std::int64_t> time_in(const json::object& request, const char* name, std::int64_t otherwise) {
+  const json::value* found = request.if_contains(name);
+  if (found == nullptr) return otherwise;
+  boost::system::error_code odd;
+  const auto number = found->to_number<std::int64_t>(odd);
+  if (odd || number < 0)
+    return Error{Errc::bad_input, "recording: \"" + std::string(name) + "\" is a number from 0 on"};
+  return number;
+}
+
+}  // namespace
+
+Outcome<json::object> answer_recording(const recording::Recorder& recorder, const json::object& request,
+                                       const std::string& node) {
+  if (!recorder.keeps_any()) return Error{Errc::bad_input, "this node keeps no recording: node.recorded_requests is 0"};
+  const Instant now = Clock::now();
+  BOOST_OUTCOME_TRY(const std::int64_t from, time_in(request, "from", 0));
+  BOOST_OUTCOME_TRY(const std::int64_t last, time_in(request, "last_us", 0));
+  const std::int64_t first_us =
+      std::max<std::int64_t>(us_of(now) - (last == 0 ? kLongestUs : std::min(last, kLongestUs)), 0);
+  BOOST_OUTCOME_TRY(const std::int64_t since_us, time_in(request, "since_us", first_us));
+  const Instant since = Instant{} + microseconds(since_us);
+  BOOST_OUTCOME_TRY(const std::int64_t zero_us, time_in(request, "zero_us", us_of(recorder.earliest(since, now))));
+  const Instant zero = Instant{} + microseconds(zero_us);
+  recording::Piece piece = recorder.piece(static_cast<std::uint64_t>(from), since, zero, kPieceBytes);
+  const auto unix_ms =
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return json::object{{"node", node},
+                      {"zero_us", zero_us},
+                      {"since_us", since_us},
+                      {"begins_unix_ms", unix_ms - elapsed(zero, now).count() / 1000},
+                      {"lines", std::move(piece.lines)},
+                      {"requests", piece.requests},
+                      {"forgotten", recorder.forgotten()},
+                      {"next", piece.next}};
+}
+
+}  // namespace gearbox::node
