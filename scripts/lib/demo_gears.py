@@ -319,7 +319,7 @@ def main():
     parser.add_argument("--random", action="store_true", help="a tiny model of random weights: nothing is fetched, no words come of it")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="another model: llama2.c's format, or GGUF")
     parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="llama2.c's; a GGUF file brings its own")
-    parser.add_argument("--tokens", type=int, metavar="N", help="of each story (default: 120, of small models 240)")
+    parser.add_argument("--tokens", type=int, metavar="N", help="of each story (default: 120, of small models 400)")
     options = parser.parse_args()
     for file in filter(None, (options.checkpoint, options.tokenizer)):
         if not file.exists():
