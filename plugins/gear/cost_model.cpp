@@ -98,8 +98,10 @@ std::optional<plugin::Proposal> CostModel::for_spare(const Assignment& assignmen
   made.gain_requests_s = (now - then) * load.requests_per_s / static_cast<double>(groups) * limits_.horizon_s;
   made.cost_requests_s = group.pause_s * (group.running + group.waiting + load.requests_per_s * group.pause_s);
   if (made.gain_requests_s <= made.cost_requests_s) return std::nullopt;
-  made.reason = text("others answer sooner than it can: what comes here all the same takes %.3g s now, %.3g s with this "
-                     "shift", now, then);
+  made.reason = text(
+      "others answer sooner than it can: what comes here all the same takes %.3g s now, %.3g s with this "
+      "shift",
+      now, then);
   made.priced = assignment.priced(group);
   made.runner_up = runner_up(group, made);
   return made;

@@ -88,7 +88,8 @@ void add_replay_gate_command(CLI::App& replay, CliContext& context) {
   CLI::App* command = add_command(
       replay, context, "gate", "is a new configuration no worse than another one? exit code 0 or 1",
       "broker replay gate --trace last-hour.trace --cluster cluster.toml --model model.toml --candidate configs-new "
-      "--against configs\nThe policy, balancer, [gears] rules and plugin options of each folder meet the same requests.",
+      "--against configs\nThe policy, balancer, [gears] rules and plugin options of each folder meet the same "
+      "requests.",
       true);
   const auto asked = std::make_shared<GateAsked>();
   add_traffic_options(*command, asked->traffic);
@@ -97,8 +98,9 @@ void add_replay_gate_command(CLI::App& replay, CliContext& context) {
       ->required()
       ->type_name("DIR");
   command
-      ->add_option("--tolerance", asked->tolerance_percent,
-                   "percent by which each figure may be worse (default: 5); what is refused or left may not grow at all")
+      ->add_option(
+          "--tolerance", asked->tolerance_percent,
+          "percent by which each figure may be worse (default: 5); what is refused or left may not grow at all")
       ->check(CLI::Range(0.0, 1000.0));
   command->add_flag("--saturation", asked->saturation, "compare the throughput while everything waits, too");
   command->callback([&context, asked] {

@@ -7,7 +7,7 @@ namespace gearbox::replay {
 
 namespace {
 
-constexpr std::size_t kBacklog = 20'000;       // requests of a run at saturation
+constexpr std::size_t kBacklog = 20'000;     // requests of a run at saturation
 constexpr std::size_t kBacklogOfCard = 400;  // and so many for each card, at least
 
 /// Student's t at 97.5 %, by degrees of freedom.
@@ -31,7 +31,7 @@ Figure figure_of(const std::vector<double>& values) {
 }
 
 std::unique_ptr<Source> source_for(const Experiment& experiment, std::uint64_t seed) {
-  if (experiment.trace) return source_of(*experiment.trace, experiment.speed, seed);
+  if (experiment.trace) return source_of(*experiment.trace, experiment.speed, seed, experiment.copies);
   return source_of(*experiment.workload, seed);
 }
 

@@ -5,7 +5,7 @@
 namespace gearbox::replay {
 
 std::vector<Tolerance> usual_tolerances(double share) {
-  constexpr double kSlackTime = 0.002;   // seconds
+  constexpr double kSlackTime = 0.002;    // seconds
   constexpr double kSlackToken = 0.0005;  // seconds
   return {{"mean_s", share, kSlackTime, true},
           {"p50_s", share, kSlackTime, true},
@@ -22,7 +22,8 @@ std::vector<Tolerance> usual_tolerances(double share) {
 
 std::vector<Verdict> judge(const Scored& candidate, const Scored& against, const std::vector<Tolerance>& tolerances) {
   const auto has = [](const Scored& scored, const std::string& name) {
-    return std::any_of(scored.figures.begin(), scored.figures.end(), [&](const auto& each) { return each.first == name; });
+    return std::any_of(scored.figures.begin(), scored.figures.end(),
+                       [&](const auto& each) { return each.first == name; });
   };
   std::vector<Verdict> verdicts;
   for (const Tolerance& tolerance : tolerances) {

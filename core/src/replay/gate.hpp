@@ -10,8 +10,8 @@ namespace gearbox::replay {
 
 struct Tolerance {
   std::string figure;
-  double share = 0;         // by which it may be worse, of the one in force
-  double slack = 0;         // and so much beside, in the figure's unit: what nobody would notice
+  double share = 0;  // by which it may be worse, of the one in force
+  double slack = 0;  // and so much beside, in the figure's unit: what nobody would notice
   bool less_is_better = true;
 };
 

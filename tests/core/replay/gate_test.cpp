@@ -7,7 +7,8 @@ namespace {
 
 Scored scored(double p99, double goodput, double refused = 0) {
   Scored made;
-  made.figures = {{"p99_s", {p99, p99, p99}}, {"good_share", {goodput, goodput, goodput}}, {"refused", {refused, 0, 0}}};
+  made.figures = {
+      {"p99_s", {p99, p99, p99}}, {"good_share", {goodput, goodput, goodput}}, {"refused", {refused, 0, 0}}};
   return made;
 }
 
