@@ -22,7 +22,8 @@ namespace {
 class StandardStreams final : public gearbox::client::Console {
  public:
   void results(const std::string& text) override {
-    if (failed_ || (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)) return;
+    if (failed_ || (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0))
+      return;
     failed_ = true;
     remarks("pi_client: standard output: " + std::string(std::strerror(errno)) + ": not all was written\n");
     // Nobody takes what comes: what is under way is called off in order, as when somebody interrupts.

@@ -156,8 +156,9 @@ int run_spooled(const Options& options, const LinkSettings& settings, plugin::Tr
   Outcome<NodesByRequest> known = homes.load(ids.value());
   if (!known) return complain(known.error(), 1);
   if (spool.set_aside() > 0) {
-    console.remarks("pi_client: " + std::to_string(spool.set_aside()) + " requests whose descriptions are damaged were set aside in " +
-                    escaped(asked.folder, 512) + "/damaged and get no answers: their ids are in the files' names\n");
+    console.remarks("pi_client: " + std::to_string(spool.set_aside()) +
+                    " requests whose descriptions are damaged were set aside in " + escaped(asked.folder, 512) +
+                    "/damaged and get no answers: their ids are in the files' names\n");
   }
 
   asio::io_context context(1);

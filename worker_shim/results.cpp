@@ -106,8 +106,9 @@ Outcome<void> Results::take(const Ways& ways, const py::handle& item) {
   const model::Record& record = ways.record;
   if (PyDict_Check(item.ptr()) == 0) {
     return Error{Errc::bad_result,
-                 record.stream ? "stream() gave " + type_name(item) + " for a part, not a dict of outputs"
-                               : "infer() gave " + type_name(item) + " for one item of the batch, not a dict of outputs"};
+                 record.stream
+                     ? "stream() gave " + type_name(item) + " for a part, not a dict of outputs"
+                     : "infer() gave " + type_name(item) + " for one item of the batch, not a dict of outputs"};
   }
   try {
     for (std::size_t index = 0; index < record.outputs.size(); ++index) {

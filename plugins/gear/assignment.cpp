@@ -65,10 +65,18 @@ double Curve::rate_at(double latency_s) const {
   return step * (point - 1 + (latency_s - low) / (*above - low));
 }
 
+double Curve::latency_at(double rate) const {
+  const double step = kFullest * capacity_ / (kPoints - 1);
+  if (step <= 0 || rate > kFullest * capacity_) return Assignment::kNever;
+  const double at = rate / step;
+  const auto low = std::min(static_cast<std::size_t>(at), static_cast<std::size_t>(kPoints - 2));
+  return latency_[low] + (at - static_cast<double>(low)) * (latency_[low + 1] - latency_[low]);
+}
+
 Assignment::Assignment(const plugin::PoolView& pool, const plugin::LoadView& demand,
-                       const std::vector<const plugin::GroupView*>& groups)
+                       const std::vector<const plugin::GroupView*>& groups, double long_stay)
     : demand_(demand.requests_per_s) {
-  const gears::Demand mix{demand.requests_per_s, demand.prompt_tokens, demand.output_tokens};
+  const gears::Demand mix{demand.requests_per_s, demand.prompt_tokens, demand.output_tokens, long_stay};
   for (const plugin::GroupView* group : groups) {
     const double slowdown = rounded(group->link_slowdown);
     auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const GroupKind& known) {
@@ -87,6 +95,9 @@ Assignment::Assignment(const plugin::PoolView& pool, const plugin::LoadView& dem
     ++kind->groups;
     if (const std::size_t index = index_of(*group, group->gear); index < kind->now.size()) ++kind->now[index];
   }
+  double carried = 0;
+  for (const GroupKind& kind : kinds_) carried += kind.groups * kind.most();
+  used_ = carried > 0 ? demand_ / carried : 1;
   now_ = lowest([&](double latency) { return carried_now(latency, nullptr); });
   best_ = lowest([&](double latency) { return carried_best(latency); });
 }
@@ -151,6 +162,38 @@ std::uint8_t Assignment::best_gear(const plugin::GroupView& group) const {
     best = group.gears[i].number;
   }
   return best;
+}
+
+bool Assignment::is_spare(const plugin::GroupView& group) const {
+  const GroupKind& kind = kind_of(group);
+  const double latency = std::min(best_, kSlowestSearched);
+  for (std::size_t i = 0; i < kind.curves.size(); ++i) {
+    const bool possible = kind.open[i] || group.gears[i].number == group.gear;
+    if (possible && kind.curves[i].rate_at(latency) > 0) return false;
+  }
+  return true;
+}
+
+double GroupKind::most() const {
+  double most = 0;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    if (open[i] || now[i] > 0) most = std::max(most, curves[i].capacity());
+  }
+  return most;
+}
+
+double Assignment::latency_of_share(const plugin::GroupView& group, std::uint8_t gear) const {
+  const GroupKind& kind = kind_of(group);
+  const std::size_t index = index_of(group, gear);
+  return index < kind.curves.size() ? kind.curves[index].latency_at(used_ * kind.most()) : kNever;
+}
+
+std::uint8_t Assignment::soonest_gear(const plugin::GroupView& group) const {
+  std::uint8_t soonest = group.gear;
+  for (const plugin::GearView& gear : group.gears) {
+    if (is_open(gear) && latency_of_share(group, gear.number) < latency_of_share(group, soonest)) soonest = gear.number;
+  }
+  return soonest;
 }
 
 double Assignment::latency_with(const plugin::GroupView& group, std::uint8_t to) const {

@@ -22,6 +22,8 @@ class Curve {
   double capacity() const { return capacity_; }
   /// Requests a second at which the mean latency is `latency_s`; 0 below what an idle group needs.
   double rate_at(double latency_s) const;
+  /// Mean latency at so many requests a second; Assignment::kNever when it cannot carry them.
+  double latency_at(double rate) const;
 
  private:
   static constexpr int kPoints = 20;
@@ -37,6 +39,9 @@ struct GroupKind {
   std::vector<std::uint32_t> now;  // groups in each of them
   std::vector<bool> open;          // may be shifted to
   std::uint32_t groups = 0;
+
+  /// What one carries at most, in an open gear or one that some are in.
+  double most() const;
 };
 
 class Assignment {
@@ -44,12 +49,19 @@ class Assignment {
   static constexpr double kNever = 1e9;  // seconds: the demand is not met at any latency
 
   Assignment(const plugin::PoolView& pool, const plugin::LoadView& demand,
-             const std::vector<const plugin::GroupView*>& groups);
+             const std::vector<const plugin::GroupView*>& groups, double long_stay = 1);
 
   double latency_now() const { return now_; }
   double latency_best() const { return best_; }
   /// The gear that `group` has in the best assignment; its own when nothing open is better.
   std::uint8_t best_gear(const plugin::GroupView& group) const;
+  /// In the best assignment no request goes there: others answer sooner in any case.
+  bool is_spare(const plugin::GroupView& group) const;
+  /// The open gear in which a group answers soonest under an even share of the demand; its own when none is sooner. For
+  /// spare groups: balancers send some there all the same.
+  std::uint8_t soonest_gear(const plugin::GroupView& group) const;
+  /// Its latency under a share of the demand as large as its share of what all groups could carry.
+  double latency_of_share(const plugin::GroupView& group, std::uint8_t gear) const;
   /// The pool's latency when `group` alone goes to gear `to`.
   double latency_with(const plugin::GroupView& group, std::uint8_t to) const;
   /// Each of the group's gears, with the pool's latency when the group alone is in it.
@@ -67,6 +79,7 @@ class Assignment {
   double lowest(Carried carried) const;
 
   double demand_;
+  double used_ = 0;  // demand ÷ what all groups could carry, each in its open gear that carries most
   std::vector<GroupKind> kinds_;
   double now_ = 0;
   double best_ = 0;

@@ -82,6 +82,31 @@ plugin::LoadView CostModel::expected(const plugin::PoolView& pool) const {
   return load;
 }
 
+std::optional<plugin::Proposal> CostModel::for_spare(const Assignment& assignment, const plugin::GroupView& group,
+                                                     const plugin::LoadView& load, std::size_t groups) const {
+  if (!assignment.is_spare(group)) return std::nullopt;
+  const std::uint8_t to = assignment.soonest_gear(group);
+  const double now = assignment.latency_of_share(group, group.gear);
+  const double then = assignment.latency_of_share(group, to);
+  if (to == group.gear || 1 - then / now < limits_.least_gain) return std::nullopt;
+  plugin::Proposal made;
+  made.group = group.id;
+  made.gear = to;
+  made.rule = "spare";
+  made.gain = 1 - then / now;
+  // As if an even share of the requests came there.
+  made.gain_requests_s = (now - then) * load.requests_per_s / static_cast<double>(groups) * limits_.horizon_s;
+  made.cost_requests_s = group.pause_s * (group.running + group.waiting + load.requests_per_s * group.pause_s);
+  if (made.gain_requests_s <= made.cost_requests_s) return std::nullopt;
+  made.reason = text(
+      "others answer sooner than it can: what comes here all the same takes %.3g s now, %.3g s with this "
+      "shift",
+      now, then);
+  made.priced = assignment.priced(group);
+  made.runner_up = runner_up(group, made);
+  return made;
+}
+
 void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::GroupView*> groups,
                         std::vector<plugin::Proposal>& proposals) const {
   const auto short_of_memory = [&](const plugin::GroupView* group) { return group->memory_pressure > limits_.memory; };
@@ -93,11 +118,12 @@ void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::
   const plugin::LoadView load = expected(pool);
   // Nothing has come yet, or nobody knows what the model is like: nothing can be priced.
   if (load.output_tokens <= 0 || pool.model.layers == 0) return;
-  const Assignment assignment(pool, load, groups);
+  const Assignment assignment(pool, load, groups, limits_.long_stay);
   const double now = assignment.latency_now();
   const double best = assignment.latency_best();
   const bool overloaded = now >= Assignment::kNever;
-  if (!overloaded && 1 - best / now < limits_.least_gain) return;
+  const bool worth_it = overloaded || 1 - best / now >= limits_.least_gain;
+  const std::size_t all = groups.size();
 
   std::erase_if(groups, short_of_memory);  // their moves are chosen above
   // The emptiest caches first: they cost least to move.
@@ -107,7 +133,7 @@ void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::
   std::uint32_t taken = 0;
   for (const plugin::GroupView* group : groups) {
     const std::uint8_t to = assignment.best_gear(*group);
-    if (to == group->gear) continue;
+    if (!worth_it || to == group->gear) continue;
     if (taken == limits_.at_once) break;
     const double with = assignment.latency_with(*group, to);
     plugin::Proposal made;
@@ -131,6 +157,14 @@ void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::
     made.priced = assignment.priced(*group);
     made.runner_up = runner_up(*group, made);
     proposals.push_back(std::move(made));
+    ++taken;
+  }
+  // Behind those that matter, and never while the others do not keep up.
+  for (const plugin::GroupView* group : groups) {
+    if (overloaded || taken == limits_.at_once) break;
+    std::optional<plugin::Proposal> made = for_spare(assignment, *group, load, all);
+    if (!made) continue;
+    proposals.push_back(std::move(*made));
     ++taken;
   }
 }

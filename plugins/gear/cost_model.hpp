@@ -2,9 +2,13 @@
 // lowest latency, move little and for a reason.
 #pragma once
 
+#include <optional>
+
 #include "gearbox/plugin/gear.hpp"
 
 namespace gearbox::gear {
+
+class Assignment;
 
 struct CostModelLimits {
   double memory = 0.85;       // pressure above which only moves that lower it are looked at
@@ -12,6 +16,7 @@ struct CostModelLimits {
   double large_gain = 0.25;   // from here on a shift is urgent
   double horizon_s = 60;      // over which a gain must pay for the shift's cost
   double expect = 0.8;        // share of the highest load of the last minutes that is expected again
+  double long_stay = 1.8;     // caches of those that run ÷ the mean request's; replay of the reference mix gave it
   std::uint32_t at_once = 2;  // groups of a pool in one proposal
 };
 
@@ -23,6 +28,9 @@ class CostModel final : public plugin::GearPolicy {
  private:
   void of_pool(const plugin::PoolView& pool, std::vector<const plugin::GroupView*> groups,
                std::vector<plugin::Proposal>& proposals) const;
+  /// A group that no request needs to go to, into the gear that answers soonest; nothing when that gains too little.
+  std::optional<plugin::Proposal> for_spare(const Assignment& assignment, const plugin::GroupView& group,
+                                            const plugin::LoadView& load, std::size_t groups) const;
   plugin::LoadView expected(const plugin::PoolView& pool) const;
 
   CostModelLimits limits_;

@@ -12,6 +12,8 @@ constexpr gearbox::plugin::OptionSpec kOptions[] = {
     {"horizon_s", OptionType::number, "60", "s", "time over which a gain must pay for its shift", 1, 86400},
     {"expect", OptionType::number, "0.8", "", "share of the highest load of the last minutes that is expected again", 0,
      2},
+    {"long_stay", OptionType::number, "1.8", "",
+     "caches of the requests that run, of the mean request's: above 1 where lengths differ", 1, 100},
     {"at_once", OptionType::integer, "2", "groups", "groups of a pool that are proposed together", 1, 1000}};
 
 gearbox::Outcome<std::unique_ptr<gearbox::plugin::GearPolicy>> make(const gearbox::plugin::Options& options) {
@@ -21,6 +23,7 @@ gearbox::Outcome<std::unique_ptr<gearbox::plugin::GearPolicy>> make(const gearbo
   BOOST_OUTCOME_TRY(limits.large_gain, options.number("large_gain"));
   BOOST_OUTCOME_TRY(limits.horizon_s, options.number("horizon_s"));
   BOOST_OUTCOME_TRY(limits.expect, options.number("expect"));
+  BOOST_OUTCOME_TRY(limits.long_stay, options.number("long_stay"));
   BOOST_OUTCOME_TRY(const auto at_once, options.integer("at_once"));
   limits.at_once = static_cast<std::uint32_t>(at_once);
   return std::make_unique<gearbox::gear::CostModel>(limits);

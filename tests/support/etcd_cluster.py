@@ -39,22 +39,33 @@ def die_with_parent():
 class EtcdCluster:
     def __init__(self, folder, members=3):
         self.folder = Path(folder)
+        self.processes = [None] * members
+        self.clients, self.peers = [], []
+
+    def __enter__(self):
+        for last in (False, False, True):
+            try:
+                self.start_all()
+                return self
+            except RuntimeError:  # somebody else took one of the ports meanwhile
+                self.__exit__()
+                if last:
+                    raise
+                for number in range(len(self.processes)):
+                    shutil.rmtree(self.folder / f"m{number}", ignore_errors=True)
+            except BaseException:
+                self.__exit__()
+                raise
+
+    def start_all(self):
+        members = len(self.processes)
         ports = free_ports(2 * members)
         self.clients = [f"http://127.0.0.1:{port}" for port in ports[:members]]
         self.peers = [f"http://127.0.0.1:{port}" for port in ports[members:]]
-        self.processes = [None] * members
-        self.ids = {}
-
-    def __enter__(self):
-        try:
-            for number in range(len(self.clients)):
-                self.start(number)
-            for number in range(len(self.clients)):
-                self.wait_for(number)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        for number in range(members):
+            self.start(number)
+        for number in range(members):
+            self.wait_for(number)
 
     def __exit__(self, *_):
         for number, process in enumerate(self.processes):

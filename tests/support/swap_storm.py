@@ -223,7 +223,7 @@ class Storm:
         """The version dropped last."""
         return VERSIONS[self.turn % 2]
 
-    def drop_next(self, within=15, never_seen=False):
+    def drop_next(self, within=60, never_seen=False):
         """Replaces each plugin by the other build, each in another way; waits until both roles serve it. Seconds it took.
 
         never_seen: of bytes that were never there before, so that each is checked as if it came for the first time.

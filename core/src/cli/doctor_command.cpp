@@ -80,8 +80,9 @@ void run_doctor(CliContext& context) {
   if (state) {
     append(all, check_state_folder(state.value()));
   } else {
-    all.push_back({"state folder", Verdict::fail, state.error().detail,
-                   "run as the user that it belongs to, give another one with --state, or set its owner and mode right"});
+    all.push_back(
+        {"state folder", Verdict::fail, state.error().detail,
+         "run as the user that it belongs to, give another one with --state, or set its owner and mode right"});
   }
   append(all, check_clock());
   const Outcome<config::Snapshot> config = load_config(context);

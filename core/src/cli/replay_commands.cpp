@@ -94,9 +94,8 @@ Outcome<void> run(CliContext& context, RunAsked& asked) {
     const std::string page = replay_page(all, colour_wanted());
     std::printf("%s\n%s", replay::headline_of(report).c_str(), page.c_str());
     if (bound) {
-      std::printf(
-          "\nclairvoyant bound: mean %s, p99 %s (best of %zu fixed layouts in each window of 20 s, changes free)\n",
-          seconds_text(bound->mean_s).c_str(), seconds_text(bound->p99_s).c_str(), bound->layouts);
+      std::printf("\nclairvoyant: mean %s, p99 %s (best of %zu fixed layouts in each window of 20 s, changes free)\n",
+                  seconds_text(bound->mean_s).c_str(), seconds_text(bound->p99_s).c_str(), bound->layouts);
     }
   }
   for (const replay::Scored& scored : all) {
@@ -105,8 +104,12 @@ Outcome<void> run(CliContext& context, RunAsked& asked) {
                    escaped(scored.first.policy_fault).c_str());
   }
   if (asked.json == "-") std::printf("%s\n", replay::json_of(report).c_str());
-  if (!asked.json.empty() && asked.json != "-") BOOST_OUTCOME_TRY(write(asked.json, replay::json_of(report) + "\n"));
-  if (!asked.html.empty()) BOOST_OUTCOME_TRY(write(asked.html, replay::html_of(report)));
+  if (!asked.json.empty() && asked.json != "-") {
+    BOOST_OUTCOME_TRY(write(asked.json, replay::json_of(report) + "\n"));
+  }
+  if (!asked.html.empty()) {
+    BOOST_OUTCOME_TRY(write(asked.html, replay::html_of(report)));
+  }
   return done();
 }
 
@@ -126,7 +129,7 @@ constexpr const char* kRunFooter =
     "CONTENDERS\n"
     "  --policy NAME         a gear plugin: cost_model, flexpipe, fixed, or one of your own\n"
     "  --policy best-gear    the best single gear, known afterwards;  best-layout  the best one for each node set\n"
-    "  --policy clairvoyant  a bound: for each 20 s the layout that served them best, changes free\n"
+    "  --policy clairvoyant  a yardstick: for each 20 s the layout that served them best, changes free\n"
     "  --gear N              one gear throughout\n\n"
     "SEEDS\n"
     "  A generator makes other requests with each seed. Of a recording, seed 0 is the recording; others deal out\n"

@@ -18,6 +18,11 @@ void add_traffic_options(CLI::App& command, ReplayTraffic& traffic) {
   command.add_option("--speed", traffic.speed, "a recording comes so many times faster (default: 1)")
       ->check(CLI::Range(1e-3, 1e4));
   command
+      .add_option(
+          "--copies", traffic.copies,
+          "so many requests for each of a recording, some seconds apart: more load at the same pace (default: 1)")
+      ->check(CLI::Range(1, 10000));
+  command
       .add_option("--slo-first-token-ms", traffic.slo_first_token_ms,
                   "a request is good when its first token came within (default: 2000)")
       ->check(CLI::Range(0.0, 1e9));
@@ -55,6 +60,7 @@ Outcome<replay::Experiment> experiment_of(const ReplayTraffic& traffic, const Re
     BOOST_OUTCOME_TRY(experiment.trace, replay::read_trace(traffic.trace));
   }
   experiment.speed = traffic.speed;
+  experiment.copies = traffic.copies;
   const bool decoder = experiment.models.front().kind == replay::Model::Kind::decoder;
   experiment.balancer = decoder ? setting.central_balancer : setting.node_balancer;
   if (!traffic.balancer.empty()) experiment.balancer = traffic.balancer;

@@ -16,6 +16,7 @@ struct ReplayTraffic {
   unsigned seeds = 1;
   unsigned long first_seed = 0;
   double speed = 1;
+  unsigned copies = 1;
   double slo_first_token_ms = 2000, slo_per_token_ms = 100;
 };
 

@@ -74,7 +74,9 @@ Outcome<Recorded> write_recording(const std::filesystem::path& socket, std::int6
                  {"zero_us", number_in(piece, "zero_us")},
                  {"since_us", number_in(piece, "since_us")}};
     }
-    out << text_in(piece, "lines");
+    const json::value* lines = piece.if_contains("lines");
+    if (lines == nullptr || !lines->is_string()) return Error{Errc::bad_frame, "the node's answer has no lines"};
+    out << std::string_view(lines->get_string());
     all.requests += number_in(piece, "requests");
     const std::uint64_t next = number_in(piece, "next");
     if (next == 0) return all;

@@ -25,7 +25,9 @@ struct Flow {
   double room;  // positions of the replica's cache
 
   double mean_context() const { return demand.prompt_tokens + demand.output_tokens / 2; }
-  double most_rows() const { return std::min(kMostRows, room / (demand.prompt_tokens + demand.output_tokens)); }
+  double most_rows() const {
+    return std::min(kMostRows, room / (demand.long_stay * (demand.prompt_tokens + demand.output_tokens)));
+  }
 
   StepPrice price(double rows, double prompt) const {
     Step step;

@@ -30,7 +30,8 @@ class Recorder {
   static constexpr std::size_t kMaxBytes = 32 << 20;  // of lines; the oldest are forgotten first
 
   /// `limit`: how many requests are kept; 0: none. `began`: the zero of all times in here.
-  Recorder(std::size_t limit, Instant began) : limit_(limit), began_(began) {}
+  Recorder(std::size_t limit, Instant began)
+      : limit_(limit), began_(std::chrono::floor<microseconds>(began.time_since_epoch())) {}
   /// From now on.
   void limit(std::size_t limit);
   bool keeps_any() const { return limit_ > 0; }

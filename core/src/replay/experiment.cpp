@@ -31,7 +31,7 @@ Figure figure_of(const std::vector<double>& values) {
 }
 
 std::unique_ptr<Source> source_for(const Experiment& experiment, std::uint64_t seed) {
-  if (experiment.trace) return source_of(*experiment.trace, experiment.speed, seed);
+  if (experiment.trace) return source_of(*experiment.trace, experiment.speed, seed, experiment.copies);
   return source_of(*experiment.workload, seed);
 }
 

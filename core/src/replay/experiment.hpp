@@ -31,7 +31,8 @@ struct Experiment {
   std::vector<Model> models;
   std::optional<Trace> trace;  // one of the two
   std::optional<Workload> workload;
-  double speed = 1;  // of the trace
+  double speed = 1;          // of the trace
+  std::uint32_t copies = 1;  // requests for each of the trace
   std::string balancer = "least_loaded";
   scheduler::Rules rules;
   double interval_s = 1;

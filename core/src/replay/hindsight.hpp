@@ -13,7 +13,7 @@ Outcome<Contender> best_gear(const Experiment& experiment, const PluginMakers& m
 /// set's change lowers it.
 Outcome<Contender> best_layout(const Experiment& experiment, const PluginMakers& makers);
 
-/// p99 of a clairvoyant: for the requests that arrive in each window of 20 s the figures of that fixed layout which
+/// A yardstick: for the requests that arrive in each window of 20 s the figures of that fixed layout which
 /// serves the window best (lowest p99 in it; its own past is part of it), as if changes cost nothing.
 struct Clairvoyant {
   double p99_s = 0, mean_s = 0;

@@ -232,10 +232,9 @@ std::string html_of(const Report& report) {
   html += "<header><h1>Replay</h1><p>" + html_text(headline_of(report)) + ".</p></header>";
   html += "<section><h2>Figures</h2>" + figures_table(all);
   if (report.bound) {
-    html += "<p>Clairvoyant bound: mean " + time_text(report.bound->mean_s) + ", p99 " +
-            time_text(report.bound->p99_s) + ". For each window of 20 s the best of " +
-            std::to_string(report.bound->layouts) +
-            " fixed layouts, as if changes were free: nobody can have that.</p>";
+    html += "<p>Clairvoyant: mean " + time_text(report.bound->mean_s) + ", p99 " + time_text(report.bound->p99_s) +
+            ". For each window of 20 s the best of " + std::to_string(report.bound->layouts) +
+            " fixed layouts, as if changes were free.</p>";
   }
   html +=
       "<p class=\"note\">All of it is simulated, by a price model that meets published measurements of a 7B model on "

@@ -2,6 +2,8 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <cstdio>
+
 #include "replay/report.hpp"
 
 namespace gearbox::replay {
@@ -64,7 +66,12 @@ std::string headline_of(const Report& report) {
             std::to_string(static_cast<std::uint64_t>(first.span_s / 60 + 0.5)) + " min of ";
   }
   text += experiment.trace ? experiment.trace->name : report.traffic;
-  if (experiment.trace && experiment.speed != 1) text += ", " + std::to_string(experiment.speed) + " times faster,";
+  if (experiment.trace && experiment.copies > 1) text += ", " + std::to_string(experiment.copies) + " copies,";
+  if (experiment.trace && experiment.speed != 1) {
+    char times[32];
+    std::snprintf(times, sizeof times, ", %g times faster,", experiment.speed);
+    text += times;
+  }
   text += " on " + experiment.cluster.name + " (" + std::to_string(experiment.cluster.nodes()) + " nodes, " +
           with_commas(experiment.cluster.cards()) + " cards)";
   for (const Model& model : experiment.models) text += ", " + model.name;

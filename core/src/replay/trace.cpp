@@ -109,13 +109,13 @@ bool tokens(std::string_view text, std::uint32_t& value, std::string& why) {
 
 class OwnLines final : public LineReader {
  public:
-  explicit OwnLines(Trace& trace) : models_(trace.models), tenants_(trace.tenants) {}
+  OwnLines(Trace& trace, std::size_t columns) : models_(trace.models), tenants_(trace.tenants), columns_(columns) {}
   bool read(std::string_view line, Arrival& arrival, std::string& why) override {
     const Fields fields = split(line);
     std::int64_t at_us = 0;
     // Columns of a live node's recording follow, which are for people: times that this simulation is to find.
-    if (fields.size() < 6) {
-      why = "it has " + std::to_string(fields.size()) + " fields instead of 6";
+    if (fields.size() != columns_) {
+      why = "it has " + std::to_string(fields.size()) + " fields instead of " + std::to_string(columns_);
       return false;
     }
     if (!read_number(fields[0], at_us) || at_us < 0 || static_cast<double>(at_us) > kLongest * 1e6) {
@@ -140,6 +140,7 @@ class OwnLines final : public LineReader {
 
  private:
   Names models_, tenants_;
+  std::size_t columns_;
 };
 
 class AzureLines final : public LineReader {
@@ -203,11 +204,11 @@ Outcome<Trace> parse_trace(std::string_view text, const std::string& name) {
   const std::string_view first = next_line(rest);
   if (first == kMagic) {
     trace.origin = "gearbox-trace";
-    reader = std::make_unique<OwnLines>(trace);
     ++number;
     const std::string_view columns = next_line(rest);
     if (columns != kColumns && !columns.starts_with(std::string(kColumns) + ","))
       return Error{Errc::bad_input, name + ":2: the columns are " + std::string(kColumns)};
+    reader = std::make_unique<OwnLines>(trace, split(columns).size());
   } else if (first == kAzure) {
     trace.origin = "Azure LLM inference trace";
     reader = std::make_unique<AzureLines>();

@@ -13,7 +13,7 @@ namespace gearbox::replay {
 namespace {
 
 /// Streams of chance, one for each thing that is drawn.
-enum Stream : std::uint64_t { kTimes = 1, kKept, kKind, kPrompt, kOutput, kDealt, kBursts };
+enum Stream : std::uint64_t { kTimes = 1, kKept, kKind, kPrompt, kOutput, kDealt, kBursts, kCopies };
 
 constexpr Nanos kMinute = 60 * kSecond;
 
@@ -180,6 +180,22 @@ class ClosedSource final : public Source {
   Nanos next_ = kNever;
 };
 
+/// Each once more and again, a little later.
+void copy(std::vector<Arrival>& arrivals, std::uint32_t copies, std::uint64_t seed) {
+  constexpr double kBehind = 5;  // seconds
+  const Chance chance(seed, kCopies);
+  const std::size_t once = arrivals.size();
+  arrivals.reserve(once * copies);
+  for (std::uint32_t copy = 1; copy < copies; ++copy) {
+    for (std::size_t i = 0; i < once; ++i) {
+      Arrival other = arrivals[i];
+      other.at += from_seconds(kBehind * chance.uniform(copy * once + i));
+      arrivals.push_back(other);
+    }
+  }
+  std::stable_sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.at < b.at; });
+}
+
 /// Within each minute, who asks for what is drawn anew.
 void deal(std::vector<Arrival>& arrivals, std::uint64_t seed) {
   const Chance chance(seed, kDealt);
@@ -200,9 +216,10 @@ void deal(std::vector<Arrival>& arrivals, std::uint64_t seed) {
 
 }  // namespace
 
-std::unique_ptr<Source> source_of(const Trace& trace, double speed, std::uint64_t seed) {
+std::unique_ptr<Source> source_of(const Trace& trace, double speed, std::uint64_t seed, std::uint32_t copies) {
   std::vector<Arrival> arrivals = trace.arrivals;
-  if (seed != 0) deal(arrivals, seed);
+  if (copies > 1) copy(arrivals, copies, seed);
+  if (seed != 0 || copies > 1) deal(arrivals, seed);
   return std::make_unique<TraceSource>(std::move(arrivals), speed);
 }
 

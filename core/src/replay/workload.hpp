@@ -28,8 +28,9 @@ class Source {
 };
 
 /// `speed`: times come so many times faster. `seed` 0: the trace as it is; else what each request asks for is dealt out
-/// anew among those of the same minute, so that times, load and mix stay.
-std::unique_ptr<Source> source_of(const Trace& trace, double speed, std::uint64_t seed);
+/// anew among those of the same minute, so that times, load and mix stay. `copies`: so many requests for each, the
+/// others within 5 s behind it and each as large as some of the same minute: more load at the same pace.
+std::unique_ptr<Source> source_of(const Trace& trace, double speed, std::uint64_t seed, std::uint32_t copies = 1);
 
 /// Requests of the trace, all at once: what a cluster can do at most.
 std::unique_ptr<Source> backlog_of(const std::vector<Arrival>& arrivals);

@@ -201,6 +201,11 @@ asio::awaitable<std::uint64_t> Scheduler::order(Decision* decision, gear_facts::
     held_back(*decision, "engine", "its engine says: " + word.why);
     co_return 0;
   }
+  // It may have ended while the engine thought about it.
+  if (!keeper_.holds(Clock::now()) || *keeper_.term() != term) {
+    held_back(*decision, "leader", "the lease has ended");
+    co_return 0;
+  }
   gear_facts::ShiftOrder wanted;
   wanted.group = facts.name;
   wanted.gear = decision->to;

@@ -50,8 +50,7 @@ Outcome<Descriptor> WorkerEndpoint::State::written(Call& call, const std::vector
       if (tensor.bytes.size() > call.grant.size() || room.data() == nullptr) {
         return Error{Errc::result_too_large,
                      "output '" + tensor.spec.name + "' of " + std::to_string(tensor.bytes.size()) +
-                         " bytes does not fit: an answer has " +
-                         std::to_string(call.grant.size() - kAnswerBlockBytes) +
+                         " bytes does not fit: an answer has " + std::to_string(call.grant.size() - kAnswerBlockBytes) +
                          " bytes, the model's max_output_kb and some room for its description"};
       }
       std::copy(tensor.bytes.begin(), tensor.bytes.end(), room.begin());

@@ -102,6 +102,14 @@ at_once = 11
 per_hour = 13
 hours = ["22:00-06:00"]
 card = "rtx3090"
+coordination = "etcd"
+lease = "south"
+[gears.links]
+listen = "0.0.0.0:7611"
+peers = ["gpu-2:7611"]
+ping_ms = 901
+burst_every_ms = 29001
+burst_kb = 65
 )";
 
 constexpr const char* kFullTask =
@@ -206,6 +214,13 @@ const Edit kEdits[] = {
     {"gearbox.toml", "text = \"x\"", "text = \"\\n\"", "plugins.least_loaded.text: x -> \\x0a"},
     {"gearbox.toml", "[gears]\nenabled = true", "[gears]\nenabled = false", "gears.enabled: true -> false"},
     {"gearbox.toml", "policy = \"flexpipe\"", "", "gears.policy: flexpipe -> cost_model"},
+    {"gearbox.toml", "coordination = \"etcd\"", "", "gears.coordination: etcd -> central"},
+    {"gearbox.toml", "lease = \"south\"", "", "gears.lease: south -> scheduler"},
+    {"gearbox.toml", "listen = \"0.0.0.0:7611\"", "", "gears.links.listen: 0.0.0.0:7611 -> (none)"},
+    {"gearbox.toml", "peers = [\"gpu-2:7611\"]", "", "gears.links.peers: gpu-2:7611 -> (none)"},
+    {"gearbox.toml", "ping_ms = 901", "", "gears.links.ping_ms: 901 -> 1000"},
+    {"gearbox.toml", "burst_every_ms = 29001", "", "gears.links.burst_every_ms: 29001 -> 30000"},
+    {"gearbox.toml", "burst_kb = 65", "", "gears.links.burst_kb: 65 -> 1024"},
     {"gearbox.toml", "mode = \"gentle\"", "", "gears.mode: gentle -> normal"},
     {"gearbox.toml", "dry_run = true", "", "gears.dry_run: true -> false"},
     {"gearbox.toml", "interval_ms = 501", "", "gears.interval_ms: 501 -> 1000"},

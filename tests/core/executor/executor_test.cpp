@@ -156,6 +156,24 @@ TEST_F(ExecutorTest, AShiftIsPricedDoneAndKept) {
   EXPECT_FALSE(record.at("shifting").as_bool());
 }
 
+TEST_F(ExecutorTest, ALeaderThatHasOrderedNothingYetIsKnownByItsTerm) {
+  engine();
+  const auto told = executor_->control("groups", {{"term", 5}});
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told.value().at("term").to_number<int>(), 5);
+  EXPECT_EQ(executor_->control("groups", {}).value().at("term").to_number<int>(), 5)
+      << "who does not lead changes nothing";
+  EXPECT_EQ(executor_->control("groups", {{"term", 4}}).value().at("term").to_number<int>(), 5);
+  EXPECT_NE(refusal(order(2, 4)).find("term 4 is older than 5"), std::string::npos);
+  start();
+  EXPECT_NE(refusal(order(2, 4)).find("term 4 is older than 5"), std::string::npos) << "it is on disk";
+  json::object by_hand = order(2, 0, "person");
+  by_hand.erase("term");
+  outcome(begin(by_hand));
+  EXPECT_EQ(orders_.at(0).at("term").to_number<int>(), 5);
+  EXPECT_FALSE(executor_->control("groups", {{"term", "5"}}));
+}
+
 TEST_F(ExecutorTest, AnOlderTermIsRefusedAlsoByTheNextLife) {
   engine();
   outcome(begin(order(2, 3)));

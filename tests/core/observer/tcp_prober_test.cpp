@@ -123,7 +123,6 @@ asio::awaitable<void> stop_after(tcp::acceptor* acceptor, int pieces) {
                               asio::use_awaitable);
     co_await asio::async_write(socket, asio::buffer(head), asio::use_awaitable);
   }
-  LinkHead never{};
   boost::system::error_code closed;
   std::size_t got = 1;
   while (!closed && got > 0)

@@ -36,6 +36,17 @@ TEST(Trace, AzureAndMooncakeAreRead) {
   EXPECT_EQ(mooncake.value().arrivals[1].at, 3 * kSecond);
 }
 
+TEST(Trace, ARecordingOfANodeHasMoreColumnsWhichArePassedOver) {
+  const std::string head = "# gearbox-trace 1\nat_us,model,tenant,input_tokens,output_tokens,bytes,latency_us,steps\n";
+  const auto trace = parse_trace(head + "7,read,ann,5,6,70,1234,find:1:2:3:4\n", "r");
+  ASSERT_TRUE(trace) << trace.error().detail;
+  EXPECT_EQ(trace.value().arrivals[0].output_tokens, 6U);
+  EXPECT_EQ(trace.value().arrivals[0].bytes, 70U);
+  const auto cut = parse_trace(head + "7,read,ann,5,6,70\n", "r");
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().detail, "r:3: it has 6 fields instead of 8");
+}
+
 TEST(Trace, WhatIsWrongIsToldWithItsLine) {
   const std::string head = "# gearbox-trace 1\nat_us,model,tenant,input_tokens,output_tokens,bytes\n";
   for (const char* line : {"1,,,2", "x,,,1,1,1", "-1,,,1,1,1", "1,,,99999999999,1,1", "1,../x,,1,1,1", "1,,,1,1,1,1",

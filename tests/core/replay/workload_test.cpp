@@ -96,6 +96,28 @@ TEST(Workload, AnotherSeedOfARecordingDealsWithinItsMinutes) {
   EXPECT_GT(moved, 100U);
 }
 
+TEST(Workload, CopiesAreMoreLoadAtTheSamePace) {
+  Trace trace;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    Arrival arrival;
+    arrival.at = i * kSecond;
+    arrival.input_tokens = 1 + i / 60;
+    arrival.output_tokens = 1;
+    trace.arrivals.push_back(arrival);
+  }
+  const auto source = source_of(trace, 1, 0, 10);
+  std::vector<std::size_t> minutes(4);
+  Nanos last = 0;
+  for (Nanos at = source->next_at(0); at != kNever; at = source->next_at(at)) {
+    EXPECT_GE(at, last);
+    last = at;
+    ++minutes[static_cast<std::size_t>(source->take().at / (60 * kSecond))];
+  }
+  EXPECT_NEAR(static_cast<double>(minutes[0]), 600, 40);
+  EXPECT_NEAR(static_cast<double>(minutes[1]), 600, 40);
+  EXPECT_LE(last, 205 * kSecond);
+}
+
 TEST(Workload, WhatIsWrongIsTold) {
   for (const char* text : {"make:dya,rate=1", "make:day", "make:day,rate=1,load=1", "make:day,rate=x",
                            "make:day,speed=1", "make:day,rate=-1", "make:day,rate=1,duration=0",

@@ -189,8 +189,16 @@ TEST_F(Supervision, AWorkerThatIsReplacedForItsSizeEndsItsCallFirst) {
   std::optional<CallAnswer> heard;
   ASSERT_TRUE(pool_->call(large, spec_with(64, std::byte{test_support::kHeld}),
                           [&](CallAnswer answer) { heard = std::move(answer); }));
-  ASSERT_TRUE(until([&] { return gate.is_reached() && pool_->workers()[0].memory_bytes > 0; }));
-  config_.workers[0].memory_limit_bytes = pool_->workers()[0].memory_bytes / 10 * 9;
+  // One that has just started still grows: a quarter above its limit it would be ended at once.
+  std::uint64_t bytes = 0;
+  Instant since{};
+  ASSERT_TRUE(until([&] {
+    const Instant now = Clock::now();
+    if (!gate.is_reached() || pool_->workers()[0].memory_bytes != bytes) since = now;
+    bytes = pool_->workers()[0].memory_bytes;
+    return bytes > 0 && now - since > 5 * timing_.memory_look;
+  }));
+  config_.workers[0].memory_limit_bytes = bytes / 10 * 9;
   pool_->apply(std::make_shared<const config::Config>(config_));
   ASSERT_TRUE(until([&] { return pool_->ended().outgrown == 1; }));
   config_.workers[0].memory_limit_bytes = 0;  // the next one shall stay

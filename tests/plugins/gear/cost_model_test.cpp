@@ -61,6 +61,36 @@ TEST(CostModel, TwoAtOnceTheEmptiestCachesFirst) {
   EXPECT_NE(proposals[0].runner_up, proposals[0].gear);
 }
 
+/// The governor refuses what gains less than 4 %: of a hundred groups no single one gains so much.
+TEST(CostModel, OfManyGroupsTheWholeGainIsTold) {
+  Site site(5);
+  for (int i = 0; i < 100; ++i) site.add("a100-80g", 1);
+  CostModel policy{CostModelLimits()};
+  const auto proposals = site.ask(policy);
+  ASSERT_FALSE(proposals.empty());
+  for (const auto& proposal : proposals) EXPECT_GT(proposal.gain, 0.04);
+}
+
+TEST(CostModel, GroupsThatNobodyNeedsAnswerAsSoonAsTheyCan) {
+  Site site = mixed(2, 1);
+  CostModel policy{CostModelLimits()};
+  EXPECT_GT(site.settle(policy), 0);
+  EXPECT_EQ(site.group(4).gear, 3) << "a V100: slower than the A100s in any gear, and soonest in this one";
+  EXPECT_NE(site.group(6).gear, 1) << "an RTX 3090";
+}
+
+TEST(CostModel, SpareGroupsComeBehindThoseThatMatter) {
+  Site site = mixed(2, 1);
+  for (std::size_t i = 0; i < 4; ++i) site.group(i).cached_tokens = 1000;
+  CostModel policy{CostModelLimits()};
+  const auto proposals = site.ask(policy);
+  ASSERT_EQ(proposals.size(), 2U);
+  for (const auto& proposal : proposals) {
+    EXPECT_EQ(proposal.rule, "price");
+    EXPECT_LT(static_cast<std::uint32_t>(proposal.group), 40U) << "an A100";
+  }
+}
+
 TEST(CostModel, AShiftThatCostsMoreThanItGainsIsNotProposed) {
   Site site = mixed(0.5, 1);
   for (std::size_t i = 0; i < 8; ++i) {

@@ -45,6 +45,9 @@ struct Demand {
   double requests_per_s = 0;
   double prompt_tokens = 0;  // mean
   double output_tokens = 0;  // mean
+  /// How many times larger than the mean request those are that hold a cache at any one moment: above 1 where lengths
+  /// differ, since long ones stay longer.
+  double long_stay = 1;
 };
 
 /// One group of cards in a layout under a steady demand.
