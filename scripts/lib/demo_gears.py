@@ -289,7 +289,7 @@ def demonstrate(run, choice):
     shifted = Stories(run, choice, keys, central, screen)
     done = shifts(gears, shifted, screen, quiet.count)
     shifted.join()
-    for words in (("history",), ("explain", "--count", "1")):
+    for words in (("history",), ("explain", "--count", "2")):
         say(f"broker gear {words[0]} {choice.model}")
         print(run.run("gear", words[0], choice.model, *words[1:]).stdout, end="")
     say("comparison with the texts without shifts")
