@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 
 namespace gearbox::replay {
 
@@ -170,15 +171,20 @@ std::string svg_of(const Chart& chart) {
   std::string svg = text("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\">", kWidth, kHeight);
   svg += "<title>" + html_text(chart.title) + "</title>";
   svg += grid_y(chart, x, y) + grid_x(x, y);
+  // Where lines lie on each other, those below are seen through the gaps of those above.
+  constexpr const char* kDashes[] = {"", ";stroke-dasharray:9 6", ";stroke-dasharray:3 4",
+                                     ";stroke-dasharray:12 4 3 4"};
+  std::size_t drawn = 0;
   for (const Line& line : chart.lines) {
     if (line.points.empty()) continue;
+    const char* const dashes = kDashes[drawn++ % std::size(kDashes)];
     const std::string path = path_of(line, x, y);
     if (line.area) {
       svg += "<path class=\"area\" style=\"fill:" + line.colour + "\" d=\"" + path +
              text("L%.1f %.1fL%.1f %.1fZ", x(line.points.back().first), y.from, x(line.points.front().first), y.from) +
              "\"/>";
     }
-    svg += "<path class=\"line\" style=\"stroke:" + line.colour + "\" d=\"" + path + "\"><title>" +
+    svg += "<path class=\"line\" style=\"stroke:" + line.colour + dashes + "\" d=\"" + path + "\"><title>" +
            html_text(line.name) + "</title></path>";
   }
   svg += text("<text class=\"unit\" text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">%s</text>", x.until, kHeight - 6,

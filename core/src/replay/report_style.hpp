@@ -26,7 +26,7 @@ td.best{background:var(--best);font-weight:600}small{color:var(--quiet)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:6px 2px;font-size:14px}
 .key{display:inline-flex;align-items:center;gap:7px}.key i{width:12px;height:12px;border-radius:3px;flex:none}
 .note{color:var(--quiet);font-size:14px}
-svg{width:100%;height:auto;display:block}
+svg{width:100%;height:auto;display:block;overflow:visible}
 .grid{stroke:var(--rule);stroke-width:1}.tick,.unit{fill:var(--quiet);font-size:12px}
 .line{fill:none;stroke-width:2;stroke-linejoin:round}.area{opacity:.22}
 summary{cursor:pointer;font-weight:600}details table{margin-top:10px}
