@@ -130,6 +130,17 @@ class Gears(unittest.TestCase):
         for number, sender in enumerate(senders):
             self.assertEqual(self.finished(sender), self.expected[number % len(self.prompts)])
 
+    def test_a_recording_tells_how_many_tokens_a_request_had(self):
+        for words, most in ((1, 5), (20, 9)):
+            prompt = json.dumps({"prompt": " ".join(["dog"] * words), "max_tokens": most, "ignore_end": True})
+            self.finished(self.submit(prompt))
+        lines = self.site.run("replay", "record", "--last", "1h").stdout.splitlines()
+        short, long = [dict(zip(lines[1].split(","), line.split(","))) for line in lines[-2:]]
+        self.assertEqual((short["output_tokens"], long["output_tokens"]), ("5", "9"))
+        self.assertGreater(int(short["input_tokens"]), 0)
+        self.assertGreater(int(long["input_tokens"]), int(short["input_tokens"]) + 18)
+        self.assertLess(int(long["first_us"]), int(long["latency_us"]))
+
     def test_a_request_that_is_called_off_frees_its_cache(self):
         tokens = self.ask({"op": "status"})["tokens"]
         sender = self.submit(json.dumps({"prompt": "Once", "max_tokens": 500, "ignore_end": True}))
