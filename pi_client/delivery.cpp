@@ -235,7 +235,11 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
       if (until >= running->give_up) {
         // It is told to come back too late; a last try costs little, and the advice is a guess.
         const auto left = std::chrono::duration_cast<milliseconds>(running->give_up - Clock::now());
-        if (last_try || left < kWorthALastTry) co_return refused;
+        if (last_try || left < kWorthALastTry) {
+          Error late = refused;
+          late.detail += "; worth asking again in " + std::to_string(pause.count()) + " ms";
+          co_return late;
+        }
         last_try = true;
         until = after(Clock::now(), left - left / 4);
       }

@@ -67,7 +67,10 @@ asio::awaitable<Outcome<wire::Frame>> next_frame(std::shared_ptr<Conversation> t
         [[maybe_unused]] const Outcome<void> sent =
             co_await FrameStream::write_frame(talk->stream, received, std::string(), ByteView(), talk->left());
       }
-      co_return wire::to_error(message.value());
+      Error refused = wire::to_error(message.value());
+      if (message.value().retry_after_ms > 0)
+        refused.detail += "; worth asking again in " + std::to_string(message.value().retry_after_ms) + " ms";
+      co_return refused;
     }
     if (type != FrameType::ping) co_return frame;
     wire::FrameHeader pong;
