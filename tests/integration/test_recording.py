@@ -50,6 +50,10 @@ class Recording(unittest.TestCase):
             self.assertGreaterEqual(int(row["latency_us"]), int(row["upload_us"]))
             self.assertRegex(row["steps"], r"^echo:1:\d+:\d+:\d+$")
         self.assertNotIn("x" * 10, self.out.read_text())
+        self.assertTrue(self.submit(b"")[0]["ok"], "an empty file is one, too")
+        self.record()
+        self.assertEqual(self.rows()[-1]["bytes"], "0")
+        sizes.append(0)
 
         # Without --out it is for the next program, and nothing else is on stdout.
         piped = self.site.run("replay", "record")
@@ -68,11 +72,11 @@ class Recording(unittest.TestCase):
         text = file.read_text()
         write_by_rename(file, text.replace("[node]\n", "[node]\nrecorded_requests = 2\n").encode())
         cluster.wait_until("two are kept", lambda: "2 requests of node" in self.record().stderr, 20)
-        self.assertIn("1 earlier ones are forgotten", self.record().stderr)
-        self.assertEqual([int(row["bytes"]) for row in self.rows()], sizes[1:])
+        self.assertIn("2 earlier ones are forgotten", self.record().stderr)
+        self.assertEqual([int(row["bytes"]) for row in self.rows()], sizes[2:])
         write_by_rename(file, text.replace("[node]\n", "[node]\nrecorded_requests = 0\nexplain_requests = 0\n").encode())
         cluster.wait_until("none is kept", lambda: "node.recorded_requests is 0" in self.record(ok=False).stderr, 20)
-        self.assertEqual([int(row["bytes"]) for row in self.rows()], sizes[1:], "a failure leaves the file as it was")
+        self.assertEqual([int(row["bytes"]) for row in self.rows()], sizes[2:], "a failure leaves the file as it was")
         self.submit(b"still served")
         # Recorded without being remembered for `broker explain`.
         write_by_rename(file, text.replace("[node]\n", "[node]\nexplain_requests = 0\n").encode())
@@ -80,7 +84,7 @@ class Recording(unittest.TestCase):
         self.submit(b"y" * 77)
         self.record()
         self.assertEqual([int(row["bytes"]) for row in self.rows()], [77])
-        self.assertEqual(len(before.splitlines()), 5)
+        self.assertEqual(len(before.splitlines()), 6)
 
         self.assertEqual(self.site.stop(), 0, self.site.log())
         self.assertEqual(self.site.leftovers(), [])

@@ -107,6 +107,10 @@ asio::awaitable<Outcome<void>> upload(std::shared_ptr<Conversation> talk) {
   if (!sent) co_return sent.error();
   Outcome<wire::Frame> at = co_await next_frame(talk);
   if (!at) co_return at.error();
+  if (at.value().header.type == FrameType::accepted) {  // of an empty file there is nothing to send
+    talk->accepted = true;
+    co_return done();
+  }
   if (at.value().header.type != FrameType::upload_at)
     co_return Error{Errc::bad_frame, "the node did not say where to begin"};
   Outcome<void> sought = talk->sender.seek(at.value().header.offset);
