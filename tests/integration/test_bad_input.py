@@ -178,6 +178,15 @@ class BadConfigurations(unittest.TestCase):
         doctor = self.cluster.run("doctor", "--config", self.cluster.configs, ok=False)
         self.assertEqual(doctor.returncode, 1)
         self.assertIn("/no/such/python", doctor.stdout)
+        self.main.write_text(text.replace("/usr/bin/python3", "/bin/true"))
+        doctor = self.cluster.run("doctor", "--config", self.cluster.configs, ok=False)
+        self.assertEqual(doctor.returncode, 1)
+        self.assertIn("/bin/true is no Python 3", doctor.stdout)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            lost = subprocess.run([str(self.cluster.broker), "doctor", "--config", str(self.cluster.configs), "--state",
+                                   str(self.cluster.state)], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(lost.returncode, 1)
+        self.assertIn("standard output: No space left on device", lost.stderr)
 
     def test_a_model_that_breaks_while_it_serves_is_told_beside_those_that_serve(self):
         self.cluster.start()

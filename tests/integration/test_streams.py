@@ -210,6 +210,23 @@ class Streams(unittest.TestCase):
         self.assertTrue(story(2000).startswith(first + out.removesuffix("\n").split("\\x")[0]), first + out)
         wait_until("an idle worker", lambda: self.worker()["running"] == 0, 5)
 
+    def test_who_reads_on_no_more_ends_the_generator(self):
+        """As in `pi_client send --stream ... | head -c 5`."""
+        file = self.site.scratch / "closed.txt"
+        file.write_text("words=100000 pause_ms=5")
+        words = [self.site.broker, "submit", "--state", self.site.state, "--task", "story", "--tensor", "prompt", file, "--stream"]
+        for start in (lambda: self.send("words=100000 pause_ms=5", "--stream"),
+                      lambda: subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)):
+            sender = start()
+            with self.subTest(program=sender.args[0]):
+                self.assertEqual(len(os.read(sender.stdout.fileno(), 5)), 5)
+                sender.stdout.close()
+                err = sender.stderr.read().decode()
+                self.assertEqual(sender.wait(20), 1)
+                sender.stderr.close()
+                self.assertIn("standard output: Broken pipe", err)
+                wait_until("an idle worker", lambda: self.worker()["running"] == 0, 20)
+
     def test_a_device_that_stands_still_stops_the_model_and_nobody_else(self):
         sender = self.send("words=20000", "--stream", "--json", "--timeout-ms", "120000")
         first = json.loads(sender.stdout.readline())
