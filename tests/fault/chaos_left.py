@@ -11,7 +11,7 @@ import swap_storm
 KNOWN = re.compile("|".join([
     r"log/(central|node|observer|scheduler|executor|worker-\d+)\.log(\.1)?", r"central\.db(\.backup)?", r"journal/journal\.db", r"store/index\.db",
     r"run/supervisor\.lock", r"keys/(central|node)\.(channel|signing)", r"plugins/[0-9a-f]{64}\.so", r"plugins/book\.(json|lock)",
-    r"quarantine\.json", r"last_stop\.json", r"learned", r"accounts", r"run/central\.lock"]))
+    r"quarantine\.json", r"last_stop\.json", r"learned", r"accounts", r"run/central\.lock", r"gears/(executor|history)\.json"]))
 IDLE_PAYLOADS = 32  # files that the journal keeps for the next payload
 
 
