@@ -234,7 +234,8 @@ asio::awaitable<Outcome<void>> Delivery::converse(Running* running, Report* repo
       Instant until = after(Clock::now(), pause);
       if (until >= running->give_up) {
         // It is told to come back too late; a last try costs little, and the advice is a guess.
-        const auto left = std::chrono::duration_cast<milliseconds>(running->give_up - Clock::now());
+        const Instant end = std::min(running->give_up, outgoing->expires);
+        const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
         if (last_try || left < kWorthALastTry) {
           Error late = refused;
           late.detail += "; worth asking again in " + std::to_string(pause.count()) + " ms";

@@ -284,7 +284,8 @@ Outcome<Payload> Spool::load(const RequestId& id) {
     const fs::path body = folder_ / (stem + ".bin");
     Outcome<Bytes> bytes = read_whole(body, item->item.submit.wire_bytes + 1);
     std::error_code unknown;
-    if (!bytes && fs::exists(body, unknown)) return std::move(bytes).error();  // a disk that may read it another time
+    const bool is_longer = !bytes && bytes.error().code == Errc::too_large;
+    if (!bytes && !is_longer && fs::exists(body, unknown)) return std::move(bytes).error();  // a disk, another time
     Outcome<Payload> payload = payload_of(item->item, bytes ? std::move(bytes).value() : Bytes());
     if (!payload) {
       BOOST_OUTCOME_TRY(count_change(locked.get()));

@@ -29,7 +29,10 @@ Error refusal(unsigned status, const std::string& body) {
     if (!said.empty()) why = escaped(said, 200);
     if (const auto number = number_in(object.value(), "code")) code = number.value();
   }
-  const bool ours = code == kUnauthenticated || code == kDenied || status == 401 || status == 403;
+  // Two that come as a wrong argument: rights were changed since the token was given, or it was given for nobody.
+  const bool old_token = why.find("revision of auth store is old") != std::string::npos ||
+                         why.find("user name is empty") != std::string::npos;
+  const bool ours = old_token || code == kUnauthenticated || code == kDenied || status == 401 || status == 403;
   return Error{ours ? Errc::not_allowed : Errc::unreachable, why};
 }
 

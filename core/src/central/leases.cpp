@@ -105,6 +105,9 @@ Outcome<json::object> lease_command(Leases& leases, const json::object& request,
   BOOST_OUTCOME_TRY(reader.result());
   BOOST_OUTCOME_TRY(check_name("lease", name));
   BOOST_OUTCOME_TRY(check_name("holder", holder));
+  // Each term that is given is one more: a number that no life of a cluster reaches is a mistake, or ill will.
+  constexpr std::uint64_t kLikely = std::uint64_t{1} << 48;
+  if (above > kLikely || term > kLikely) return Error{Errc::bad_input, "no term is as high as that"};
   if (release) {
     leases.release(name, holder, term, now);
     return json::object{{"granted", false}, {"term", term}, {"holder", ""}, {"left_ms", 0}};

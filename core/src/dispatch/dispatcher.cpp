@@ -140,6 +140,9 @@ void Dispatcher::pump_model(FairQueue& queue) {
     std::uint64_t& seen = resolved_at_[key_of(record)];
     if (std::exchange(seen, generation) != generation) resolve_again(queue);
   }
+  // Those that were refused wait for certain workers. They stay the first, and hold up nobody behind them.
+  constexpr std::size_t kMostPassed = 64;
+  std::vector<JobId> passed;
   while (!queue.empty()) {
     const JobId id = queue.front();
     Waiting& waiting = jobs_.at(id);
@@ -154,8 +157,17 @@ void Dispatcher::pump_model(FairQueue& queue) {
       fail(id, Error{Errc::overloaded, "all workers of model " + waiting.job.model + " say that they have enough"});
       continue;
     }
-    if (!hand_over(id, waiting)) return;
-    waiting.charged = queue.pop();
+    if (hand_over(id, waiting)) {
+      waiting.charged = queue.pop();
+      continue;
+    }
+    if (waiting.refusals.empty() || passed.size() == kMostPassed) break;
+    queue.remove(id);
+    passed.push_back(id);
+  }
+  for (auto id = passed.rbegin(); id != passed.rend(); ++id) {
+    if (const auto found = jobs_.find(*id); found != jobs_.end())  // else it was called off meanwhile
+      queue.put_back(*id, owner_of(found->second.job.call), 0);
   }
 }
 
@@ -316,7 +328,9 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
     pump();
     return;
   }
-  if (const auto queue = queues_.find(key_of(*waiting.job.record)); queue != queues_.end()) {
+  const bool was_refused = !answer.outputs && answer.outputs.error().code == Errc::overloaded;
+  // What a model sends back tells nothing of how long a call takes.
+  if (const auto queue = queues_.find(key_of(*waiting.job.record)); queue != queues_.end() && !was_refused) {
     const std::chrono::duration<double, std::micro> ran = answer.run;
     // Each call of a batch tells the time of the whole: it has its part of it.
     queue->second.ran(owner_of(waiting.job.call), waiting.charged, ran.count() / answer.batch);

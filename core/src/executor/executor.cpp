@@ -91,6 +91,11 @@ asio::awaitable<void> Executor::run(Executor* self, std::string group, Pending o
     self->finish(group, order, "the price: " + why, {}, false);
     co_return;
   }
+  // Meanwhile another leader may have been heard of.
+  if (order.origin != "person" && order.term < self->ledger_.term()) {
+    self->finish(group, order, "its term " + std::to_string(order.term) + " is over", {}, false);
+    co_return;
+  }
   // Before the engine hears of it: whoever comes after us must know what to ask it.
   const Kept* known = self->ledger_.find(group);
   Kept kept = known == nullptr ? Kept{} : *known;

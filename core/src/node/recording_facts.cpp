@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -24,7 +25,8 @@ Outcome<std::int64_t> time_in(const json::object& request, const char* name, std
   if (found == nullptr) return otherwise;
   boost::system::error_code odd;
   const auto number = found->to_number<std::int64_t>(odd);
-  if (odd || number < 0)
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 1000;  // a time has nanoseconds
+  if (odd || number < 0 || number > kMost)
     return Error{Errc::bad_input, "recording: \"" + std::string(name) + "\" is a number from 0 on"};
   return number;
 }
@@ -41,7 +43,10 @@ Outcome<json::object> answer_recording(const recording::Recorder& recorder, cons
       std::max<std::int64_t>(us_of(now) - (last == 0 ? kLongestUs : std::min(last, kLongestUs)), 0);
   BOOST_OUTCOME_TRY(const std::int64_t since_us, time_in(request, "since_us", first_us));
   const Instant since = Instant{} + microseconds(since_us);
-  BOOST_OUTCOME_TRY(const std::int64_t zero_us, time_in(request, "zero_us", us_of(recorder.earliest(since, now))));
+  // It is looked for in all of them, once.
+  const bool is_first = !request.contains("zero_us");
+  const std::int64_t earliest_us = is_first ? us_of(recorder.earliest(since, now)) : 0;
+  BOOST_OUTCOME_TRY(const std::int64_t zero_us, time_in(request, "zero_us", earliest_us));
   const Instant zero = Instant{} + microseconds(zero_us);
   recording::Piece piece = recorder.piece(static_cast<std::uint64_t>(from), since, zero, kPieceBytes);
   const auto unix_ms =

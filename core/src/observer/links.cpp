@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kForgetting = 0.001;  // of the usual bandwidth with each slower probe
 constexpr double kLearning = 0.2;      // and with each faster one: a single lucky one does not make all others slow
+constexpr double kMostStep = 2;
 constexpr double kMostSlowdown = 1000;
 
 }  // namespace
@@ -22,11 +23,15 @@ void LinkBook::add(const std::string& peer, const LinkMeasure& measure, Instant 
     link.now = measure.bytes_per_s;
     const bool first = link.usual <= 0;
     const double weight = first ? 1 : link.now >= link.usual ? kLearning : kForgetting;
-    link.usual += weight * (link.now - link.usual);
+    // One figure, however large, moves what is usual by a fifth of it at most.
+    const double seen = first ? link.now : std::min(link.now, kMostStep * link.usual);
+    link.usual += weight * (seen - link.usual);
     link.measured = now;
   }
   // A small message over a link that was slow says nothing of whether it still is.
-  if (link.failed || measure.bytes_per_s > 0 || link.share() >= gear_facts::kGoodLink) ++samples_;
+  // Nor does one link's end say anything new of the others, whose figure the median may be.
+  const double now_healthy = health();
+  if (measure.bytes_per_s > 0 || (link.failed && now_healthy <= 0) || now_healthy >= gear_facts::kGoodLink) ++samples_;
 }
 
 double LinkBook::Link::share() const {

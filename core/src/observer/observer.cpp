@@ -70,6 +70,7 @@ asio::awaitable<void> Observer::rounds(Observer* self) {
 void Observer::begin_round() {
   ++sequence_;
   round_at_ = Clock::now();
+  answer_probes();
   const gear_facts::GroupNames found = gear_facts::find_groups(state_);
   left_out_ = found.left_out;
   std::erase_if(groups_, [&](const auto& entry) {
@@ -158,17 +159,27 @@ void Observer::use_links(const config::LinksConfig& links) {
   const config::LinksConfig before = std::exchange(links_config_, links);
   if (before.listen != links.listen) {
     responder_.reset();
-    auto listening = links.listen.empty() ? Outcome<std::unique_ptr<LinkResponder>>(nullptr)
-                                          : LinkResponder::listen(io_.get_executor(), links.listen);
-    if (listening) {
-      responder_ = std::move(listening).value();
-    } else {
-      spdlog::error("event=links_not_answered role=observer reason=\"{}\"", escaped(listening.error().detail));
-    }
+    listen_fault_.clear();
   }
+  answer_probes();
   const bool same = before.peers == links.peers && before.ping == links.ping &&
                     before.burst_every == links.burst_every && before.burst_bytes == links.burst_bytes;
   if (!same) prober_ = std::make_shared<TcpProber>(io_.get_executor(), links);
+}
+
+/// Until it can: an address may come later than we do. Who cannot answer probes observes all the same.
+void Observer::answer_probes() {
+  if (responder_ != nullptr || links_config_.listen.empty()) return;
+  auto listening = LinkResponder::listen(io_.get_executor(), links_config_.listen);
+  const std::string fault = listening ? std::string() : escaped(listening.error().detail);
+  if (listening) responder_ = std::move(listening).value();
+  if (fault == listen_fault_) return;
+  if (fault.empty()) {
+    spdlog::info("event=links_answered role=observer listen={}", escaped(links_config_.listen));
+  } else {
+    spdlog::error("event=links_not_answered role=observer reason=\"{}\" hint=\"tried again each round\"", fault);
+  }
+  listen_fault_ = fault;
 }
 
 milliseconds Observer::stale_after() const {
@@ -180,7 +191,7 @@ gear_facts::Snapshot Observer::head() const {
   head.sequence = sequence_;
   head.observer = identity_;
   head.age_ms = elapsed(round_at_, Clock::now()).count() / 1000;
-  head.link_probed = links_.any();
+  head.link_probed = !prober_->peers().empty();  // also before the first probe has ended: trust is kept till then
   head.link_failed = links_.failed();
   head.link_share = links_.health();
   head.link_samples = links_.samples();

@@ -40,6 +40,7 @@ class Observer final : public gear_facts::Role {
   static boost::asio::awaitable<void> probe(Observer* self, std::string peer);
   void begin_round();
   void use_links(const config::LinksConfig& links);
+  void answer_probes();
   void take_node(const boost::json::object& status);
   gear_facts::Snapshot head() const;
   milliseconds stale_after() const;
@@ -50,6 +51,7 @@ class Observer final : public gear_facts::Role {
   config::LinksConfig links_config_;  // in force
   std::shared_ptr<LinkProber> prober_;
   std::unique_ptr<LinkResponder> responder_;  // null: other hosts' probes are not answered
+  std::string listen_fault_;                  // why they are not
   LinkBook links_;
   boost::asio::steady_timer tick_;
   std::map<std::string, GroupWatch> groups_;

@@ -18,15 +18,9 @@ int run_observer(const config::StateDir& state, const std::filesystem::path& con
   setup.make = [&state](boost::asio::io_context& io,
                         const config::Snapshot& config) -> Outcome<std::unique_ptr<gear_facts::Role>> {
     const config::LinksConfig& links = config->gears.links;
-    std::unique_ptr<LinkResponder> responder;
-    if (!links.listen.empty()) {
-      auto listening = LinkResponder::listen(io.get_executor(), links.listen);
-      if (!listening) return Error{listening.error().code, "gears.links.listen: " + listening.error().detail};
-      responder = std::move(listening).value();
-    }
     auto prober = std::make_shared<TcpProber>(io.get_executor(), links);
     return std::unique_ptr<gear_facts::Role>(
-        std::make_unique<Observer>(io, state, config->gears.interval, std::move(prober), std::move(responder), links));
+        std::make_unique<Observer>(io, state, config->gears.interval, std::move(prober), nullptr, links));
   };
   return gear_facts::run_role(setup);
 }

@@ -59,8 +59,14 @@ asio::awaitable<void> TcpProber::Peer::connect(std::shared_ptr<Peer> self, std::
   const HostPort at = host_port(place);
   const auto found =
       co_await self->resolver.async_resolve(at.host, at.port, asio::redirect_error(asio::use_awaitable, *error));
+  // A question to a name server that was called off may still end well: nobody would end what came after it.
+  if (!*error && self->late) *error = asio::error::timed_out;
   if (*error) co_return;
   co_await asio::async_connect(self->socket, found, asio::redirect_error(asio::use_awaitable, *error));
+  if (!*error && self->late) {
+    *error = asio::error::timed_out;
+    self->close();
+  }
   if (*error) co_return;
   boost::system::error_code ignored;  // worse figures, nothing else
   self->socket.set_option(tcp::no_delay(true), ignored);
@@ -113,9 +119,10 @@ asio::awaitable<void> TcpProber::Peer::burst(std::shared_ptr<Peer> self, std::ui
   }
   if (confirmed == 0) co_return;
   if (*error) last = Clock::now();  // what was confirmed took until now: the rest never came
-  const double took = seconds_of(last - began) - static_cast<double>(measure->latency.count()) / 1e6;
-  constexpr double kLeast = 1e-6;
-  measure->bytes_per_s = static_cast<double>(confirmed) / std::max(took, kLeast);
+  // Never more than half is taken for the way there and back: pings that were held up must not invent bandwidth.
+  const double raw = std::max(seconds_of(last - began), 1e-6);
+  const double took = std::max(raw - static_cast<double>(measure->latency.count()) / 1e6, raw / 2);
+  measure->bytes_per_s = static_cast<double>(confirmed) / took;
 }
 
 TcpProber::TcpProber(asio::any_io_executor executor, const config::LinksConfig& links, const Limits& limits)

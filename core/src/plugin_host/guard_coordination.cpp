@@ -27,7 +27,7 @@ class GuardedCoordination final : public plugin::Coordination {
       : held_(std::move(library), std::move(inner)) {}
 
   Outcome<plugin::LeaseAnswer> ask(const plugin::LeaseWish& wish, Instant deadline) override {
-    Call call = begin("ask", deadline);
+    Call call = begin("ask");
     auto answer = without_throw(call, Errc::plugin_fault, [&] { return held_.object->ask(wish, deadline); });
     end(call, deadline);
     if (!answer) return answer;
@@ -36,13 +36,13 @@ class GuardedCoordination final : public plugin::Coordination {
     return tidy(std::move(answer));
   }
   Outcome<void> release(const plugin::LeaseWish& wish, Instant deadline) override {
-    Call call = begin("release", deadline);
+    Call call = begin("release");
     auto released = without_throw(call, Errc::plugin_fault, [&] { return held_.object->release(wish, deadline); });
     end(call, deadline);
     return released;
   }
   Outcome<plugin::LeaseAnswer> look(std::string_view name, Instant deadline) override {
-    Call call = begin("look", deadline);
+    Call call = begin("look");
     auto answer = without_throw(call, Errc::plugin_fault, [&] { return held_.object->look(name, deadline); });
     end(call, deadline);
     if (answer && answer.value().granted) return call.fault(Errc::plugin_fault, "granted what nobody asked for");
@@ -50,13 +50,9 @@ class GuardedCoordination final : public plugin::Coordination {
   }
 
  private:
-  /// It may block until its deadline, on a thread that only it has; what blocks for longer than a hang is one.
-  Call begin(const char* function, Instant deadline) {
-    const Instant begun = Clock::now();
-    const Clock::duration hang = held_.library->rules().hang.load(std::memory_order_relaxed);
-    const Instant until = std::max(begun, deadline);
-    return {*held_.library, function, begun, until > Instant::max() - hang ? Instant::max() : until + hang};
-  }
+  /// It blocks on a thread that only it has, and what it waits for may be a name server that is gone: the lease runs
+  /// out meanwhile, and that is all. To end the scheduler for it, and bar the plugin, would make it worse.
+  Call begin(const char* function) { return {*held_.library, function, Clock::now(), Instant::max()}; }
   static void end(Call& call, Instant deadline) {
     const Instant now = Clock::now();
     call.ended(now > deadline && now - deadline > kSlack ? Clock::duration::zero() : kNoBudget);

@@ -123,7 +123,8 @@ View::Place View::place_of(const GroupFacts& facts, const ViewInputs& inputs) {
   if (place.config == nullptr) place.config = by_model != nullptr ? by_model : rest;
   std::string name = facts.model;
   if (place.config != nullptr) {
-    name = place.config->models.size() == 1 ? place.config->name : place.config->name + "/" + facts.model;
+    const bool is_its_one = place.config->models.size() == 1 && place.config->models.front() == facts.model;
+    name = is_its_one ? place.config->name : place.config->name + "/" + facts.model;
   }
   if (inputs.distrusted) name += " (not trusted)";
   const auto [at, is_new] = pool_numbers_.try_emplace(name, pools_.size());

@@ -1,5 +1,8 @@
 #include "session/requests.hpp"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -18,6 +21,13 @@ namespace asio = boost::asio;
 using link::UploadState;
 
 namespace {
+/// The same when a later process runs it. All of both counts: a device may number its requests.
+std::uint64_t seed_of(const RequestKey& key) {
+  Bytes both(key.device.bytes.begin(), key.device.bytes.end());
+  both.insert(both.end(), key.id.bytes.begin(), key.id.bytes.end());
+  return XXH3_64bits(both.data(), both.size());
+}
+
 /// An upload of which no byte came for so long loses its place and its memory.
 constexpr milliseconds kStalled{30'000};
 constexpr milliseconds kSweepEvery{2'000};
@@ -371,7 +381,7 @@ void Requests::start(const RequestPtr& request) {
   run.weight = request->identity.ticket.weight;
   run.priority = request->priority;
   run.trace = request->trace;
-  run.seed = RequestKeyHash{}(request->key);  // also when a later process runs it
+  run.seed = seed_of(request->key);
   if (request->upload.submit().stream) {
     request->stream = std::make_unique<StreamOut>(parking_, request->announced.part);
   }

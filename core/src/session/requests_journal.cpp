@@ -105,8 +105,8 @@ void Requests::write_end(const RequestPtr& request, bool tell) {
   settled.key = request->key;
   settled.ok = !request->error.has_value();
   WrittenEnd end{request->result, request->error};
-  end.finished_unix_ms = unix_ms();
-  end.accepted_unix_ms = end.finished_unix_ms - elapsed(request->verified, Clock::now()).count() / 1000;
+  end.finished_unix_ms = unix_ms() - elapsed(request->ready, Clock::now()).count() / 1000;
+  end.accepted_unix_ms = end.finished_unix_ms - elapsed(request->verified, request->ready).count() / 1000;
   end.input_bytes = request->ingest.plain_bytes();
   settled.head = to_text(end);
   for (const pipeline::ResultTensor& tensor : request->tensors) {

@@ -118,6 +118,11 @@ void Requests::tell_next_untold() {
           event.finished_unix_ms = end.value().finished_unix_ms;
           event.accepted_unix_ms = end.value().accepted_unix_ms;
           event.input_bytes = end.value().input_bytes;
+          if (event.finished_unix_ms == 0) {  // written by a build that did not note it
+            event.finished_unix_ms = unix_ms();
+            event.accepted_unix_ms =
+                event.finished_unix_ms - static_cast<std::int64_t>(event.result.timing.total_us / 1000);
+          }
           const ByteView all = found.value().bytes;
           add_values(event, [&](std::size_t index) {
             std::size_t offset = 0;

@@ -281,10 +281,11 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
     probed(worker, answer, now);
     return done();
   }
-  worker.steps.add(now, std::chrono::duration_cast<microseconds>(answer.run));
+  // A model that has enough to do for now does nothing wrong, and says so sooner than it answers.
+  const bool was_refused = !answer.outputs && answer.outputs.error().code == Errc::overloaded;
+  if (!was_refused) worker.steps.add(now, std::chrono::duration_cast<microseconds>(answer.run));
   ++worker.answers;
-  // A model that has enough to do for now does nothing wrong.
-  if (!answer.outputs && answer.outputs.error().code != Errc::overloaded) ++worker.failures;
+  if (!answer.outputs && !was_refused) ++worker.failures;
   running.inputs.clear();
   running.block.reset();
   running.grant.reset();  // the outputs hold it now

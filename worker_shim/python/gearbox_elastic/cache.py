@@ -106,6 +106,8 @@ class Arena:
     def defragment(self, most=None):
         """Moves the used units to the front, the last ones first, at most `most` of them. Only while no step, copy or shift goes on. Returns how
         many were moved."""
+        if not self.free[:self.units - int(np.count_nonzero(self.free))].any():
+            return 0  # tidy already: seen without a look at the whole table
         table = self.table
         used = np.unique(table[table >= 0])
         away = used[used >= len(used)]  # those that lie beyond go to the holes before
