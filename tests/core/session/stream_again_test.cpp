@@ -132,6 +132,21 @@ TEST_F(StreamAgain, AWorkerThatHasEnoughIsNoFaultAndAnotherOneIsAsked) {
   EXPECT_EQ(calls, 12U) << "the first one is asked each time";
 }
 
+TEST_F(StreamAgain, OneThatWaitsForAnotherWorkerHoldsUpNobodyBehindIt) {
+  config_.models.back().streams = 1;
+  config_.models.back().prefetch = 0;
+  start({"stream", "stream"});
+  const DevicePtr device = log_in();
+  ask_for(device, "count=1000 full=40 slot=1", id_of(1));
+  take(device, id_of(1), 0, 3);  // it holds the other worker: nobody takes more of its parts
+  const std::uint64_t before = calls();
+  ask_for(device, "count=10 full=30000 slot=1", id_of(2));  // only slot 1 is free, and does not want it
+  ASSERT_TRUE(until([&] { return calls() == before + 1; }));
+  const DevicePtr next = log_in();
+  whole(next, "count=10", id_of(3), 10);
+  EXPECT_EQ(dispatcher_->retries(), 0U);
+}
+
 TEST_F(StreamAgain, WhenAllHaveEnoughTheDeviceIsToldWhenToComeAgain) {
   start({"stream", "stream"});
   const DevicePtr device = log_in();
