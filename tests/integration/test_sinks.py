@@ -206,7 +206,7 @@ class Sinks(unittest.TestCase):
         self.begin(self.receiver.sink("max_events = 4\nbatch = 2"))
         self.send(10)
         wait_until("dead letters", lambda: self.facts("hook")["dead_letters"] == 6, 20)
-        self.assertEqual(self.facts("hook")["queued"], 4)
+        wait_until("4 in the queue", lambda: self.facts("hook")["queued"] == 4, 20)
         file = self.cluster.state / "sinks/hook/dead.ndjson"
         letters = [json.loads(line) for line in file.read_text().splitlines()]
         self.assertEqual({letter["why"] for letter in letters}, {"the queue of this sink was full"})
@@ -282,7 +282,7 @@ connection = "{connection}"
         wait_until("3 rows", lambda: self.facts("pg")["delivered"] == 3, 20)
         subprocess.run([POSTGRES, "stop", folder], check=True)
         self.send(3)
-        self.assertEqual(self.facts("pg")["queued"], 3)
+        wait_until("3 in the queue", lambda: self.facts("pg")["queued"] == 3, 20)
         self.kill_node()
         subprocess.run([POSTGRES, "restart", folder], check=True, capture_output=True)
         wait_until("the others", lambda: self.facts("pg")["queued"] == 0, 30)
