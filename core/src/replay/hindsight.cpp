@@ -37,20 +37,21 @@ class Tried {
   Tried(const Experiment& experiment, const PluginMakers& makers) : experiment_(experiment), makers_(makers) {}
 
   Outcome<double> p99(const std::vector<std::uint8_t>& gears) {
-    if (const auto known = known_.find(gears); known != known_.end()) return known->second;
+    const std::string key(gears.begin(), gears.end());  // g++ 12 takes the comparing of byte vectors for an overrun
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
     Contender contender;
     contender.gears = gears;
     BOOST_OUTCOME_TRY(const Result result, run_once(experiment_, contender, makers_, experiment_.first_seed, false));
     // One that cannot take all of it is no answer.
     const double p99 = result.refused + result.unfinished > 0 ? 1e12 : result.latency.quantile(0.99);
-    known_.emplace(gears, p99);
+    known_.emplace(key, p99);
     return p99;
   }
 
  private:
   const Experiment& experiment_;
   const PluginMakers& makers_;
-  std::map<std::vector<std::uint8_t>, double> known_;
+  std::map<std::string, double> known_;  // by the gears of each node set
 };
 
 Outcome<std::vector<std::uint8_t>> best_single(const Experiment& experiment, Tried& tried) {

@@ -75,9 +75,7 @@ TEST_F(ObserverTest, SnapshotsAreNumbered) {
 
 TEST_F(ObserverTest, LinksAreProbedEachRound) {
   links_["b"] = {false, microseconds(100), 1e9};
-  until([](json::object& seen) {
-    return seen["link_probed"].as_bool() && seen["link_samples"].to_number<int>() > 0;
-  });
+  until([](json::object& seen) { return seen["link_probed"].as_bool() && seen["link_samples"].to_number<int>() > 0; });
   links_["b"].bytes_per_s = 2.5e8;
   until([](json::object& seen) { return share(seen) < 0.3; });
   links_["b"].failed = true;
