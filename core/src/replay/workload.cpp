@@ -202,8 +202,9 @@ void deal(std::vector<Arrival>& arrivals, std::uint64_t seed) {
   for (std::size_t from = 0; from < arrivals.size();) {
     std::size_t until = from;
     while (until < arrivals.size() && arrivals[until].at / kMinute == arrivals[from].at / kMinute) ++until;
-    for (std::size_t i = until - 1; i > from; --i) {
-      const std::size_t other = from + chance.index(i, i - from + 1);
+    for (std::size_t left = until - from; left > 1; --left) {
+      const std::size_t i = from + left - 1;
+      const std::size_t other = from + chance.index(i, left);
       const Nanos one = arrivals[i].at;
       const Nanos two = arrivals[other].at;
       std::swap(arrivals[i], arrivals[other]);
