@@ -2,6 +2,7 @@
 // contract is killed, its calls end as bad_result.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include <boost/asio/post.hpp>
 
@@ -236,9 +237,15 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   const auto took = std::max(std::chrono::nanoseconds(now - began), std::chrono::nanoseconds{0});
   // Its own word, as far as it can be true. The answers of a batch come together: each tells the time of all of them.
   const bool batched = worker.record->max_batch > 1;
-  const std::chrono::nanoseconds longest = (batched ? std::chrono::nanoseconds(now - found->handed) : took) + kLookAge;
-  answer.run = std::chrono::nanoseconds(static_cast<std::int64_t>(
-      std::min<std::uint64_t>(descriptor.run_ns, static_cast<std::uint64_t>(longest.count()))));
+  const auto told = std::chrono::nanoseconds(
+      static_cast<std::int64_t>(std::min<std::uint64_t>(descriptor.run_ns, std::numeric_limits<std::int64_t>::max())));
+  const Instant since = batched ? found->handed : began;
+  std::chrono::nanoseconds longest =
+      std::max(std::chrono::nanoseconds(now - since), std::chrono::nanoseconds{0}) + kLookAge;
+  // On a busy host the look may be older than the answer: a worker is not called a liar by an old clock.
+  if (told > longest)
+    longest = std::max(std::chrono::nanoseconds(Clock::now() - since), std::chrono::nanoseconds{0}) + kLookAge;
+  answer.run = std::min(told, longest);
   if (descriptor.kind == shm::CallKind::failure) {
     Error why{Errc::model_failed, "no reason was given"};
     if (descriptor.block_bytes > 0) {

@@ -61,7 +61,7 @@ class Sharing : public TicketFixture {
     EXPECT_EQ(requests_->counters().announced, announced) << "refused before a byte was taken";
     // Ten calls for one worker, each as long as the one that is known.
     const double took_ms = static_cast<double>(known.timing.steps.at(0).run_us) / 1000;
-    EXPECT_GT(took_ms, 50) << "100, as far as the node can vouch: it believes no more than it has seen itself";
+    EXPECT_GE(took_ms, 100);
     EXPECT_NEAR(wire::parse<wire::ErrorMessage>(frame.json).value().retry_after_ms, 10 * took_ms / batch, 2);
   }
 
