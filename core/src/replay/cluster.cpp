@@ -36,6 +36,10 @@ void read_card(const toml::Table& table, NodeSet& set) {
   card.bus_bandwidth = kGiga * table.number("bus_gb_s", card.bus_bandwidth / kGiga, 0, 1e5);
   card.peer_bandwidth = kGiga * table.number("peer_gb_s", card.peer_bandwidth / kGiga, 0, 1e5);
   card.host_step_s = 1e-3 * table.number("host_step_ms", 1e3 * card.host_step_s, 0, 1e4);
+  if (table.has("reduce_start_us")) {
+    const double start_s = 1e-6 * table.number("reduce_start_us", 0, 0, 1e6);
+    for (double& each : card.reduce_start_s) each = start_s;
+  }
   card.prefill_chunk = static_cast<std::uint32_t>(table.integer("prefill_chunk", card.prefill_chunk, 1, 1 << 20));
   if (set.cards > 1 && (card.bus_bandwidth <= 0 || card.peer_bandwidth <= 0))
     table.fault("card", "several cards need bus_gb_s and peer_gb_s above 0");
@@ -49,6 +53,7 @@ NodeSet read_set(const toml::Table& table) {
   set.cards = static_cast<std::uint32_t>(table.integer("cards", 1, 1, kMostCardsOfNode));
   set.groups = static_cast<std::uint32_t>(table.integer("groups", 1, 1, kMostCardsOfNode));
   set.gear = static_cast<std::uint8_t>(table.integer("gear", 1, 1, 6));
+  set.full_speed = table.number("full_speed_replicas", 0, 0, kMostCardsOfNode);
   if (set.cards % set.groups != 0) table.fault("groups", "the node's cards cannot be split evenly among so many");
   read_card(table, set);
   return set;
@@ -127,6 +132,8 @@ Outcome<Cluster> read(std::optional<toml::Document> document, toml::Faults& faul
   Cluster cluster;
   const toml::Table root = document->root();
   cluster.name = root.name("name", "cluster");
+  cluster.broker_s = 1e-3 * root.number("broker_ms", 0, 0, 1e6);
+  cluster.token_s = 1e-6 * root.number("token_us", 0, 0, 1e6);
   cluster.restart_s = root.number("restart_s", cluster.restart_s, 0, kDay);
   cluster.memory_share = root.number("memory_share", cluster.memory_share, 0.1, 1);
   cluster.tells_activity = root.boolean("tells_activity", false);

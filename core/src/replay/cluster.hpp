@@ -21,6 +21,7 @@ struct NodeSet {
   std::uint32_t cards = 1;   // of each node
   std::uint32_t groups = 1;  // of each node: its cards are split evenly among them
   std::uint8_t gear = 1;     // at the beginning
+  double full_speed = 0;     // so many replicas of a group run at full speed, more share it evenly; 0: any number
 };
 
 struct Happening {
@@ -55,6 +56,8 @@ struct Cluster {
   std::vector<Happening> happenings;
   std::vector<PoolSpec> pools;
   ShiftCost shift;
+  double broker_s = 0;          // a decoder's request is on its way to the group and back, before anything computes
+  double token_s = 0;           // what handing one token on adds to the step that it comes from
   double restart_s = 30;        // of a node that failed, until it serves again
   double memory_share = 0.92;   // of a card's memory that may be used
   bool tells_activity = false;  // do observers see the arithmetic units' activity, or only the busy share?

@@ -28,11 +28,12 @@ inline Instant as_instant(Nanos time) {
 }
 
 enum class EventKind : std::uint8_t {
-  stretch,   // a replica's steps are over; who: the replica
-  card,      // a card's batch of calls is over; who: the card
-  gather,    // a rehearsed shift begins; who: the group
-  resume,    // a shift's pause is over; who: the group
-  happening  // a failure or a slow link; who: its place in the cluster's list
+  stretch,    // a replica's steps are over; who: the replica
+  card,       // a card's batch of calls is over; who: the card
+  gather,     // a rehearsed shift begins; who: the group
+  resume,     // a shift's pause is over; who: the group
+  happening,  // a failure or a slow link; who: its place in the cluster's list
+  handed_on   // the broker has done its part of a request; who: the request
 };
 
 struct Event {

@@ -45,6 +45,8 @@ void Group::build(std::uint8_t gear) {
   setting.card = setting_.card;
   setting.layout = layout_;
   setting.link_slowdown = link_slowdown_;
+  setting.crowding = crowding_;
+  setting.token_s = setting_.token_s;
   setting.most_rows = setting_.model->max_batch;
   setting.memory_share = setting_.memory_share;
   setting.one_by_one = setting_.one_by_one;
@@ -69,6 +71,7 @@ std::optional<std::uint32_t> Group::join_best(RequestIndex index, const Requests
 
 void Group::begin_or_cut(std::uint32_t replica, const Requests& requests, EventQueue& events, Nanos now) {
   Replica& chosen = replicas_[replica];
+  if (!chosen.running()) crowd(running_replicas() + 1, events, now);
   const Nanos end = chosen.running() ? chosen.cut(now) : chosen.begin(now, requests);
   if (end != kNever) events.add(end, EventKind::stretch, (index_ << kReplicaBits) | replica, chosen.version);
 }
@@ -101,6 +104,21 @@ void Group::ended(std::uint32_t replica, Requests& requests, EventQueue& events,
   fill(requests, events, now);
   const bool goes_on = phase == Phase::serving || phase == Phase::draining;
   if (goes_on && its.has_work() && !its.running()) begin_or_cut(replica, requests, events, now);
+  if (!its.running()) crowd(running_replicas(), events, now);
+}
+
+std::uint32_t Group::running_replicas() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(replicas_.begin(), replicas_.end(), [](const Replica& replica) { return replica.running(); }));
+}
+
+void Group::crowd(std::uint32_t running, EventQueue& events, Nanos now) {
+  if (setting_.full_speed <= 0) return;
+  const double crowding = std::max(1.0, running / setting_.full_speed);
+  if (crowding == crowding_) return;
+  crowding_ = crowding;
+  for (Replica& replica : replicas_) replica.set_crowding(crowding);
+  gather(events, now);
 }
 
 void Group::gather(EventQueue& events, Nanos now) {

@@ -26,6 +26,8 @@ struct GroupSetting {
   std::uint8_t gear = 1;
   const Model* model = nullptr;  // outlives the group
   double memory_share = 0.92;
+  double full_speed = 0;  // so many replicas run at full speed, more share it evenly; 0: any number
+  double token_s = 0;     // see Cluster
   bool one_by_one = false;
 };
 
@@ -113,12 +115,16 @@ class Group {
   /// The replica that it joined.
   std::optional<std::uint32_t> join_best(RequestIndex index, const Requests& requests);
   void begin_or_cut(std::uint32_t replica, const Requests& requests, EventQueue& events, Nanos now);
+  std::uint32_t running_replicas() const;
+  /// So many replicas run from now on: where they share cores, the next step of each has another price.
+  void crowd(std::uint32_t running, EventQueue& events, Nanos now);
 
   GroupSetting setting_;
   std::uint32_t index_;
   gears::Layout layout_;
   std::uint8_t gear_ = 0;
   double link_slowdown_ = 1;
+  double crowding_ = 1;
   std::vector<Replica> replicas_;
   std::uint32_t running_ = 0;
   std::uint64_t request_steps_ = 0;

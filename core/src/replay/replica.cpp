@@ -69,15 +69,16 @@ void Replica::plan(const Requests& requests) {
   if (setting_.one_by_one) steps_ahead_ = 1;
   const gears::StepPrice price =
       gears::price_of(step, *setting_.model, *setting_.card, setting_.layout, setting_.link_slowdown);
-  step_s_ = price.total();
+  const double handing_on = setting_.token_s * static_cast<double>(rows_.size());
+  step_s_ = (price.total() + handing_on) * setting_.crowding;
   compute_share_ = price.compute / std::max(step_s_, 1e-12);
   growth_s_ = 0;
   if (steps_ahead_ > 1) {
     step.decode_context += step.decode_rows;
     if (!pieces_.empty()) step.prefill_pairs += double{1} * pieces_.front().tokens * pieces_.front().tokens;
-    growth_s_ =
-        gears::price_of(step, *setting_.model, *setting_.card, setting_.layout, setting_.link_slowdown).total() -
-        step_s_;
+    const double second =
+        gears::price_of(step, *setting_.model, *setting_.card, setting_.layout, setting_.link_slowdown).total();
+    growth_s_ = (second + handing_on) * setting_.crowding - step_s_;
   }
 }
 

@@ -20,6 +20,8 @@ struct ReplicaSetting {
   const gears::Card* card = nullptr;         // outlives the replica
   gears::Layout layout;
   double link_slowdown = 1;
+  double crowding = 1;            // times a step takes because others use the same cores
+  double token_s = 0;             // of handing on each token that a sequence gets
   std::uint32_t most_rows = 512;  // sequences in one step
   double memory_share = 0.92;     // of a card's memory that may be used
   bool one_by_one = false;        // no stretches: each step is an event. For tests.
@@ -51,6 +53,7 @@ class Replica {
   std::vector<RequestIndex> clear(Requests& requests, bool lost);
 
   void set_link_slowdown(double slowdown) { setting_.link_slowdown = slowdown; }
+  void set_crowding(double crowding) { setting_.crowding = crowding; }
   /// Busy seconds since the last call, up to `now`.
   double take_busy(Nanos now);
   double take_compute_seconds();

@@ -76,6 +76,14 @@ class Run {
     const RequestIndex index = site_.requests().add(its, result_.arrived++);
     last_progress_ = now_;
     plots_.arrived();
+    if (scenario_.cluster->broker_s > 0) {
+      site_.events().add(now_ + from_seconds(scenario_.cluster->broker_s), EventKind::handed_on, index);
+    } else {
+      hand_on(index);
+    }
+  }
+
+  void hand_on(RequestIndex index) {
     if (site_.route(index, now_) == Site::Routed::refused) refuse(index);
   }
 
@@ -95,6 +103,8 @@ class Run {
         return on_resume(event);
       case EventKind::happening:
         return on_happening(event);
+      case EventKind::handed_on:
+        return hand_on(event.who);
       case EventKind::card:
         return;
     }

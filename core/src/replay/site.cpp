@@ -31,6 +31,8 @@ Outcome<void> Site::build() {
           setting.pool = static_cast<std::uint32_t>(&pool - pools_.data());
           setting.card = &set.card;
           setting.cards = set.cards / set.groups;
+          setting.full_speed = set.full_speed;
+          setting.token_s = cluster.token_s;
           setting.model = pool.model;
           setting.memory_share = cluster.memory_share;
           setting.one_by_one = scenario_.one_by_one;

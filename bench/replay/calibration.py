@@ -1,0 +1,81 @@
+"""Calibration of a cluster file on a live group: what is measured for it, and what is fitted. None of it is used to compare."""
+import statistics
+
+import fitting
+import live_site
+import recordings
+import traffic
+
+DECODING = (1, 2, 4, 8, 16, 32)     # sequences at once
+PROMPT, ANSWER = 16, 160            # tokens of each of those
+PROMPTS = (8, 64, 128, 256, 480)    # tokens of single prompts, each asked for
+ASKED_EACH = 8                      # times, with an answer of
+SHORT_ANSWER = 2                    # tokens
+APART_S = 0.25
+
+START = {"host_step_ms": 2.0, "token_us": 100.0, "tflops": 0.05, "broker_ms": 2.0}
+# Only of layouts that have them: several replicas on the same cores; all-reduces.
+OF_GEAR = {1: {"full_speed_replicas": 1.5}, 2: {"reduce_start_us": 50.0, "bus_gb_s": 2.0}}
+
+
+def measure(site, gears, repetitions):
+    """{(gear, kind, size): [rows of each repetition]}; a first turn of each is not kept."""
+    found = {}
+    for repetition in range(repetitions + 1):
+        for gear in gears:
+            site.shift(gear)
+            for count in DECODING:
+                rows, _ = site.run(traffic.together(count, PROMPT, ANSWER))
+                found.setdefault((gear, "decode", count), []).append(rows)
+            for length in PROMPTS:
+                rows, _ = site.run(traffic.one_by_one(ASKED_EACH, length, SHORT_ANSWER, APART_S))
+                found.setdefault((gear, "prompt", length), []).append(rows)
+        print(f"  turn {repetition}{' (not kept)' if repetition == 0 else ''}, load average {live_site.load_average():.1f}", flush=True)
+    return {key: runs[1:] for key, runs in found.items()}
+
+
+def figure_of(key):
+    return "per_token_p50_s" if key[1] == "decode" else "first_token_p50_s"
+
+
+def times(measured):
+    return {key: statistics.median(recordings.figures(rows)[figure_of(key)] for rows in runs) for key, runs in measured.items()}
+
+
+def capacity(measured, gear):
+    """Requests of the mix a second, roughly: for choosing rates only."""
+    found = times(measured)
+    most = max(DECODING)
+    of_answer = traffic.MEAN_OUT * found[gear, "decode", most] / most
+    long, short = max(PROMPTS), 64
+    of_prompt = traffic.MEAN_IN * (found[gear, "prompt", long] - found[gear, "prompt", short]) / (long - short)
+    return 1 / (of_answer + of_prompt)
+
+
+def fitted(wanted, traces, simulation):
+    """The parameters of a cluster file with which simulations of `traces` ({key: rows}) come closest to `wanted` ({key: seconds})."""
+    keys, known = list(wanted), {}
+    gears = {key[0] for key in keys}
+    start = {**START, **{name: value for gear in gears for name, value in OF_GEAR.get(gear, {}).items()}}
+
+    def relevant(values, gear):
+        others = {name for other, names in OF_GEAR.items() if other != gear for name in names}
+        return tuple(value for name, value in values.items() if name not in others)
+
+    def predict(values):
+        cluster, found = None, []
+        for key in keys:
+            at = (key, relevant(values, key[0]))
+            if at not in known:
+                cluster = cluster or simulation.write_cluster(values, "fitting")
+                known[at] = simulation.figures(cluster, key[0], traces[key])[figure_of(key)]
+            found.append(known[at])
+        return found
+
+    return fitting.fit(start, predict, [wanted[key] for key in keys])
+
+
+def table(wanted, fitted_to):
+    """What was measured, and how far the fit is off."""
+    return [{"gear": gear, "kind": kind, "size": size, "ms": 1e3 * value, "error": off}
+            for ((gear, kind, size), value), off in zip(wanted.items(), fitted_to.residuals)]
