@@ -12,6 +12,7 @@ PROMPTS = (8, 64, 128, 256, 480)    # tokens of single prompts, each asked for
 ASKED_EACH = 8                      # times, with an answer of
 SHORT_ANSWER = 2                    # tokens
 APART_S = 0.25
+FAR_US = 600_000_000
 
 START = {"host_step_ms": 2.0, "token_us": 100.0, "tflops": 0.05, "broker_ms": 2.0}
 # Only of layouts that have them: several replicas on the same cores; all-reduces.
@@ -52,6 +53,17 @@ def capacity(measured, gear):
     return 1 / (of_answer + of_prompt)
 
 
+def simulated(traces, gear, cluster, simulation):
+    """{key: seconds} of all that is of that gear, in one simulation: one after the other, far apart."""
+    keys, rows = [key for key in traces if key[0] == gear], []
+    for number, key in enumerate(keys):
+        rows += [row._replace(at_us=row.at_us - traces[key][0].at_us + number * FAR_US) for row in traces[key]]
+    rows, found = iter(simulation.rows(cluster, gear, rows)), {}
+    for key in keys:
+        found[key] = recordings.figures([next(rows) for _ in traces[key]])[figure_of(key)]
+    return found
+
+
 def fitted(wanted, traces, simulation):
     """The parameters of a cluster file with which simulations of `traces` ({key: rows}) come closest to `wanted` ({key: seconds})."""
     keys, known = list(wanted), {}
@@ -63,14 +75,13 @@ def fitted(wanted, traces, simulation):
         return tuple(value for name, value in values.items() if name not in others)
 
     def predict(values):
-        cluster, found = None, []
-        for key in keys:
-            at = (key, relevant(values, key[0]))
+        found = {}
+        for gear in gears:
+            at = (gear, relevant(values, gear))
             if at not in known:
-                cluster = cluster or simulation.write_cluster(values, "fitting")
-                known[at] = simulation.figures(cluster, key[0], traces[key])[figure_of(key)]
-            found.append(known[at])
-        return found
+                known[at] = simulated(traces, gear, simulation.write_cluster(values, "fitting"), simulation)
+            found.update(known[at])
+        return [found[key] for key in keys]
 
     return fitting.fit(start, predict, [wanted[key] for key in keys])
 

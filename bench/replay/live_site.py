@@ -87,7 +87,7 @@ def configs(folder):
     record = folder / "models/stories/model.toml"
     text = record.read_text()
     assert "streams = 64 " in text
-    record.write_text(text.replace("streams = 64 ", "streams = 512 "))
+    record.write_text(text.replace("streams = 64 ", "streams = 128 "))
 
 
 class Site:

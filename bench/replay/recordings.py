@@ -36,7 +36,7 @@ def quantile(values, share):
 
 
 def figures(rows):
-    """The names are the simulator's."""
+    """Names as the simulator has them; for both sides."""
     latencies, firsts = [row.latency_us / 1e6 for row in rows], [row.first_us / 1e6 for row in rows]
     each = [(row.latency_us - row.first_us) / 1e6 / (row.output_tokens - 1) for row in rows if row.output_tokens > 1]
     span = (max(row.at_us + row.latency_us for row in rows) - rows[0].at_us) / 1e6

@@ -1,5 +1,5 @@
-"""`broker replay run` on recorded rows: cluster and model files in, figures out. Standard library only."""
-import json
+"""`broker replay run` on recorded rows: cluster and model files in, the same rows as simulated out. Standard library only."""
+import csv
 import subprocess
 
 import live_site
@@ -24,16 +24,17 @@ class Simulation:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return path
 
-    def figures(self, cluster, gear, rows):
-        """{name of a figure: value} of these requests in that gear."""
-        model, trace = self.folder / f"model-{gear}.toml", self.folder / "now.trace"
+    def rows(self, cluster, gear, rows):
+        """The same requests with the times that they take in that gear, simulated."""
+        model, trace, told = self.folder / f"model-{gear}.toml", self.folder / "now.trace", self.folder / "now.requests"
         model.write_text(live_site.model_toml(REPLICAS[gear]), encoding="utf-8")
         trace.write_text(recordings.trace_of(rows), encoding="utf-8")
-        words = [self.broker, "replay", "run", "--trace", trace, "--cluster", cluster, "--model", model, "--gear", gear, "--json", "-"]
+        words = [self.broker, "replay", "run", "--trace", trace, "--cluster", cluster, "--model", model, "--gear", gear, "--requests", told]
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(" ".join(map(str, words)) + "\n" + done.stderr)
-        found = {name: figure["mean"] for name, figure in json.loads(done.stdout)["contenders"][0]["figures"].items()}
-        if found["done"] != len(rows):
-            raise RuntimeError(f"{found['done']:.0f} of {len(rows)} requests were simulated to their end")
-        return found
+        with open(told, encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        if [int(line["number"]) for line in lines] != list(range(len(rows))):
+            raise RuntimeError(f"{len(lines)} of {len(rows)} requests were simulated to their end")
+        return [row._replace(first_us=int(line["first_us"]), latency_us=int(line["latency_us"])) for row, line in zip(rows, lines)]

@@ -26,7 +26,7 @@ struct RunAsked {
   std::vector<std::string> policies;
   std::vector<unsigned> gears;
   bool saturation = false;
-  std::string json, html;
+  std::string json, html, requests;
 };
 
 /// One line of stderr, where that is a terminal.
@@ -73,6 +73,20 @@ Outcome<void> write(const std::string& file, const std::string& text) {
   return done();
 }
 
+/// One line for each request of a run, in the order of arrival; the columns are those of a node's recording.
+std::string lines_of(std::vector<replay::Ended> ended) {
+  std::sort(ended.begin(), ended.end(),
+            [](const replay::Ended& a, const replay::Ended& b) { return a.number < b.number; });
+  std::string text = "number,at_us,first_us,latency_us\n";
+  for (const replay::Ended& each : ended) {
+    char line[128];
+    std::snprintf(line, sizeof line, "%llu,%.0f,%.0f,%.0f\n", static_cast<unsigned long long>(each.number),
+                  1e6 * replay::in_seconds(each.arrived), 1e6 * each.first_token_s, 1e6 * each.latency_s);
+    text += line;
+  }
+  return text;
+}
+
 Outcome<void> run(CliContext& context, RunAsked& asked) {
   BOOST_OUTCOME_TRY(ReplaySetting setting, replay_setting_of(context));
   BOOST_OUTCOME_TRY(replay::Experiment experiment, experiment_of(asked.traffic, setting));
@@ -109,6 +123,12 @@ Outcome<void> run(CliContext& context, RunAsked& asked) {
   }
   if (!asked.html.empty()) {
     BOOST_OUTCOME_TRY(write(asked.html, replay::html_of(report)));
+  }
+  if (!asked.requests.empty()) {
+    if (contenders.empty()) return Error{Errc::bad_input, "--requests needs a contender"};
+    BOOST_OUTCOME_TRY(replay::Result once, replay::run_once(experiment, contenders.front(), makers,
+                                                            experiment.first_seed, false, true));
+    BOOST_OUTCOME_TRY(write(asked.requests, lines_of(std::move(once.ended))));
   }
   return done();
 }
@@ -160,6 +180,10 @@ void add_replay_commands(CLI::App& app, CliContext& context) {
                     "also tell the throughput while everything waits (one more run each)");
   command->add_option("--json", asked->json, "write all figures as JSON; - for stdout")->type_name("FILE");
   command->add_option("--html", asked->html, "write a report with plots, one file that needs nothing else")
+      ->type_name("FILE");
+  command
+      ->add_option("--requests", asked->requests,
+                   "write what became of each request of the first contender's first run, as CSV")
       ->type_name("FILE");
   command->footer(kRunFooter);
   command->callback([&context, asked] {

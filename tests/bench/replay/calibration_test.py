@@ -40,7 +40,7 @@ class Calibration(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="gearbox-calibration-test-") as folder:
             simulation = Simulation(BROKER.parent.parent, Path(folder))
             true = simulation.write_cluster(TRUE, "true")
-            wanted = {key: simulation.figures(true, key[0], rows)[calibration.figure_of(key)] for key, rows in traces().items()}
+            wanted = {key: value for gear in (1, 2) for key, value in calibration.simulated(traces(), gear, true, simulation).items()}
             found = calibration.fitted(wanted, traces(), simulation)
             self.assertLess(found.mean_error(), 0.01, found)
             for name in ("host_step_ms", "token_us", "full_speed_replicas"):
@@ -49,7 +49,8 @@ class Calibration(unittest.TestCase):
             other = rows_of(traffic.poisson(20, 20, 9))
             cluster = simulation.write_cluster(found.values)
             for gear in (1, 2):
-                for error in recordings.errors(simulation.figures(true, gear, other), simulation.figures(cluster, gear, other)).values():
+                both = [recordings.figures(simulation.rows(each, gear, other)) for each in (true, cluster)]
+                for error in recordings.errors(*both).values():
                     self.assertAlmostEqual(error, 0, delta=0.03)
 
 
