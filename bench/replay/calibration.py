@@ -7,14 +7,16 @@ import recordings
 import traffic
 
 DECODING = (1, 2, 4, 8, 16, 32)     # sequences at once
-PROMPT, ANSWER = 16, 160            # tokens of each of those
-PROMPTS = (8, 64, 128, 256, 480)    # tokens of single prompts, each asked for
-ASKED_EACH = 8                      # times, with an answer of
+PROMPT, ANSWER = 16, 100            # tokens of each of those
+DEEP = (4, 16)                      # sequences at once with long caches
+DEEP_PROMPT, DEEP_ANSWER = 320, 40
+PROMPTS = (8, 128, 480)             # tokens of single prompts, each asked for
+ASKED_EACH = 6                      # times, with an answer of
 SHORT_ANSWER = 2                    # tokens
 APART_S = 0.25
 FAR_US = 600_000_000
 
-START = {"host_step_ms": 2.0, "token_us": 100.0, "tflops": 0.05, "broker_ms": 2.0}
+START = {"host_step_ms": 2.0, "token_us": 100.0, "position_ns": 1000.0, "tflops": 0.05, "broker_ms": 2.0}
 # Only of layouts that have them: several replicas on the same cores; all-reduces.
 OF_GEAR = {1: {"full_speed_replicas": 1.5}, 2: {"reduce_start_us": 50.0, "bus_gb_s": 2.0}}
 
@@ -28,6 +30,9 @@ def measure(site, gears, repetitions):
             for count in DECODING:
                 rows, _ = site.run(traffic.together(count, PROMPT, ANSWER))
                 found.setdefault((gear, "decode", count), []).append(rows)
+            for count in DEEP:
+                rows, _ = site.run(traffic.together(count, DEEP_PROMPT, DEEP_ANSWER))
+                found.setdefault((gear, "deep", count), []).append(rows)
             for length in PROMPTS:
                 rows, _ = site.run(traffic.one_by_one(ASKED_EACH, length, SHORT_ANSWER, APART_S))
                 found.setdefault((gear, "prompt", length), []).append(rows)
@@ -36,7 +41,7 @@ def measure(site, gears, repetitions):
 
 
 def figure_of(key):
-    return "per_token_p50_s" if key[1] == "decode" else "first_token_p50_s"
+    return "first_token_p50_s" if key[1] == "prompt" else "per_token_p50_s"
 
 
 def times(measured):
@@ -48,7 +53,7 @@ def capacity(measured, gear):
     found = times(measured)
     most = max(DECODING)
     of_answer = traffic.MEAN_OUT * found[gear, "decode", most] / most
-    long, short = max(PROMPTS), 64
+    long, short = max(PROMPTS), PROMPTS[1]
     of_prompt = traffic.MEAN_IN * (found[gear, "prompt", long] - found[gear, "prompt", short]) / (long - short)
     return 1 / (of_answer + of_prompt)
 

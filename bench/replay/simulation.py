@@ -6,7 +6,8 @@ import live_site
 import recordings
 
 # What is fitted; the rest of the row is the card `cpu`, as it is.
-OF_CLUSTER = ("broker_ms", "token_us")
+OF_CLUSTER = ("broker_ms", "token_us", "position_ns")
+LEAST = {"full_speed_replicas": 1.0}
 REPLICAS = {1: 2, 2: 1, 4: 1, 5: 1}  # of two ranks, in each gear that they can have
 
 
@@ -17,7 +18,8 @@ class Simulation:
         self.broker, self.folder = build.resolve() / "bin/broker", folder
 
     def write_cluster(self, values, name="cluster"):
-        lines = ['name = "live"'] + [f"{key} = {values[key]:.9g}" for key in OF_CLUSTER if key in values]
+        values = {key: max(value, LEAST.get(key, 0)) for key, value in values.items()}
+        lines = ['name = "live"', "pads = true"] + [f"{key} = {values[key]:.9g}" for key in OF_CLUSTER if key in values]
         lines += ["", "[[nodes]]", 'name = "here"', 'card = "cpu"', f"cards = {live_site.RANKS}", f"prefill_chunk = {live_site.PREFILL_ROWS}"]
         lines += [f"{key} = {value:.9g}" for key, value in values.items() if key not in OF_CLUSTER]
         path = self.folder / f"{name}.toml"

@@ -126,8 +126,8 @@ Outcome<void> run(CliContext& context, RunAsked& asked) {
   }
   if (!asked.requests.empty()) {
     if (contenders.empty()) return Error{Errc::bad_input, "--requests needs a contender"};
-    BOOST_OUTCOME_TRY(replay::Result once, replay::run_once(experiment, contenders.front(), makers,
-                                                            experiment.first_seed, false, true));
+    BOOST_OUTCOME_TRY(replay::Result once,
+                      replay::run_once(experiment, contenders.front(), makers, experiment.first_seed, false, true));
     BOOST_OUTCOME_TRY(write(asked.requests, lines_of(std::move(once.ended))));
   }
   return done();

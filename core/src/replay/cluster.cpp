@@ -54,6 +54,7 @@ NodeSet read_set(const toml::Table& table) {
   set.groups = static_cast<std::uint32_t>(table.integer("groups", 1, 1, kMostCardsOfNode));
   set.gear = static_cast<std::uint8_t>(table.integer("gear", 1, 1, 6));
   set.full_speed = table.number("full_speed_replicas", 0, 0, kMostCardsOfNode);
+  if (set.full_speed > 0 && set.full_speed < 1) table.fault("full_speed_replicas", "is 0, or 1 and more");
   if (set.cards % set.groups != 0) table.fault("groups", "the node's cards cannot be split evenly among so many");
   read_card(table, set);
   return set;
@@ -134,6 +135,8 @@ Outcome<Cluster> read(std::optional<toml::Document> document, toml::Faults& faul
   cluster.name = root.name("name", "cluster");
   cluster.broker_s = 1e-3 * root.number("broker_ms", 0, 0, 1e6);
   cluster.token_s = 1e-6 * root.number("token_us", 0, 0, 1e6);
+  cluster.position_s = 1e-9 * root.number("position_ns", 0, 0, 1e9);
+  cluster.pads = root.boolean("pads", false);
   cluster.restart_s = root.number("restart_s", cluster.restart_s, 0, kDay);
   cluster.memory_share = root.number("memory_share", cluster.memory_share, 0.1, 1);
   cluster.tells_activity = root.boolean("tells_activity", false);

@@ -47,6 +47,8 @@ void Group::build(std::uint8_t gear) {
   setting.link_slowdown = link_slowdown_;
   setting.crowding = crowding_;
   setting.token_s = setting_.token_s;
+  setting.position_s = setting_.position_s;
+  setting.pads = setting_.pads;
   setting.most_rows = setting_.model->max_batch;
   setting.memory_share = setting_.memory_share;
   setting.one_by_one = setting_.one_by_one;

@@ -69,8 +69,10 @@ void Replica::plan(const Requests& requests) {
   if (setting_.one_by_one) steps_ahead_ = 1;
   const gears::StepPrice price =
       gears::price_of(step, *setting_.model, *setting_.card, setting_.layout, setting_.link_slowdown);
-  const double handing_on = setting_.token_s * static_cast<double>(rows_.size());
-  step_s_ = (price.total() + handing_on) * setting_.crowding;
+  const auto rows = static_cast<double>(rows_.size());
+  const double of_position = setting_.position_s / setting_.layout.cards_of_replica();
+  const double beside = setting_.token_s * rows + (of_position > 0 ? of_position * positions(requests) : 0.0);
+  step_s_ = (price.total() + beside) * setting_.crowding;
   compute_share_ = price.compute / std::max(step_s_, 1e-12);
   growth_s_ = 0;
   if (steps_ahead_ > 1) {
@@ -78,8 +80,19 @@ void Replica::plan(const Requests& requests) {
     if (!pieces_.empty()) step.prefill_pairs += double{1} * pieces_.front().tokens * pieces_.front().tokens;
     const double second =
         gears::price_of(step, *setting_.model, *setting_.card, setting_.layout, setting_.link_slowdown).total();
-    growth_s_ = (second + handing_on) * setting_.crowding - step_s_;
+    growth_s_ = (second + beside + of_position * rows) * setting_.crowding - step_s_;
   }
+}
+
+/// Cached positions that the next step looks at for those that decode.
+double Replica::positions(const Requests& requests) const {
+  if (!setting_.pads) return context_;
+  double longest = 0;
+  for (const Row& row : rows_) {
+    const auto whole = static_cast<double>(room_of(requests[row.index].arrival));
+    longest = std::max(longest, whole - static_cast<double>(row.last_step - steps_));
+  }
+  return longest * static_cast<double>(rows_.size());
 }
 
 Nanos Replica::end_after(std::uint64_t steps) const {

@@ -22,6 +22,8 @@ struct ReplicaSetting {
   double link_slowdown = 1;
   double crowding = 1;            // times a step takes because others use the same cores
   double token_s = 0;             // of handing on each token that a sequence gets
+  double position_s = 0;          // of each cached position, beside the price, divided among the cards
+  bool pads = false;              // all sequences count as many positions as the longest one
   std::uint32_t most_rows = 512;  // sequences in one step
   double memory_share = 0.92;     // of a card's memory that may be used
   bool one_by_one = false;        // no stretches: each step is an event. For tests.
@@ -76,6 +78,7 @@ class Replica {
   };
   Nanos end_after(std::uint64_t steps) const;
   void plan(const Requests& requests);
+  double positions(const Requests& requests) const;
   void free_room(const Request& request);
 
   ReplicaSetting setting_;

@@ -33,6 +33,8 @@ Outcome<void> Site::build() {
           setting.cards = set.cards / set.groups;
           setting.full_speed = set.full_speed;
           setting.token_s = cluster.token_s;
+          setting.position_s = cluster.position_s;
+          setting.pads = cluster.pads;
           setting.model = pool.model;
           setting.memory_share = cluster.memory_share;
           setting.one_by_one = scenario_.one_by_one;

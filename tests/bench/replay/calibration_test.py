@@ -18,7 +18,7 @@ except ImportError as missing:
     sys.exit(0)
 
 BROKER = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else Path()
-TRUE = {"host_step_ms": 3.5, "token_us": 260.0, "tflops": 0.08, "broker_ms": 1.4, "full_speed_replicas": 1.25, "reduce_start_us": 130.0, "bus_gb_s": 1.0}
+TRUE = {"host_step_ms": 3.5, "token_us": 260.0, "position_ns": 1600.0, "tflops": 0.08, "broker_ms": 1.4, "full_speed_replicas": 1.25, "reduce_start_us": 130.0, "bus_gb_s": 1.0}
 
 
 def rows_of(asked):
@@ -30,6 +30,8 @@ def traces():
     for gear in (1, 2):
         for count in (1, 2, 8, 32):
             found[gear, "decode", count] = rows_of(traffic.together(count, calibration.PROMPT, 40))
+        for count in (2, 16):
+            found[gear, "deep", count] = rows_of(traffic.together(count, 320, 20))
         for length in (8, 128, 480):
             found[gear, "prompt", length] = rows_of(traffic.one_by_one(3, length, 2, 5))
     return found

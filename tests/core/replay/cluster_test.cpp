@@ -31,7 +31,7 @@ TEST(ClusterFile, EachFaultIsTold) {
   for (const std::string& text :
        {std::string("name = 'x'\n"), std::string("[[nodes]]\nname = 'n'\ncard = 'h100'\n"), node + "cards = 0\n",
         node + "cards = 8\ngroups = 3\n", node + "gear = 7\n", node + "memory_gb = -1\n", node + "speed = 3\n",
-        node + node, node + "[[happenings]]\nkind = 'quake'\nnode = 'n-0'\n",
+        node + "full_speed_replicas = 0.5\n", node + node, node + "[[happenings]]\nkind = 'quake'\nnode = 'n-0'\n",
         node + "[[happenings]]\nkind = 'fail'\nnode = 'm-0'\n", node + "[shift]\nhow = 'magic'\n",
         node + "[[pools]]\nname = 'p'\nnodes = ['q']\n", node + "[[pools]]\nname = 'p'\ngears = [9]\n"}) {
     const auto cluster = parse_cluster(text, "c.toml");

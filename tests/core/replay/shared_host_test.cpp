@@ -55,6 +55,24 @@ TEST(SharedHost, EachTokenHoldsUpTheStepThatItComesFrom) {
   EXPECT_NEAR(two_with[1] - two_without[1], 40 * 2 * 500e-6, 1e-8);
 }
 
+TEST(SharedHost, CachedPositionsHoldUpAStepAlsoThoseOfPadding) {
+  const auto longer = [&](const std::string& head, const Trace& trace, bool one_by_one) {
+    const auto without = latencies(pair_with("", ""), 2, trace, one_by_one);
+    auto found = latencies(pair_with(head, ""), 2, trace, one_by_one);
+    for (std::size_t i = 0; i < found.size(); ++i) found[i] -= without[i];
+    return found;
+  };
+  Trace two = at_once({41, 41});
+  two.arrivals[1].input_tokens = 60;
+  // 40 steps over caches of 10 + 1, 10 + 2 ... and 60 + 1, 60 + 2 ...; two cards share them.
+  const double positions = 40.0 * (10 + 60) + 2 * (40.0 * 41 / 2);
+  const double padded = 40.0 * (60 + 60) + 2 * (40.0 * 41 / 2);
+  for (const bool one_by_one : {false, true}) {
+    EXPECT_NEAR(longer("position_ns = 1000\n", two, one_by_one)[1], positions * 1e-6 / 2, 1e-7);
+    EXPECT_NEAR(longer("position_ns = 1000\npads = true\n", two, one_by_one)[1], padded * 1e-6 / 2, 1e-7);
+  }
+}
+
 TEST(SharedHost, ReplicasThatRunAtOnceSlowEachOtherDown) {
   const std::string shared = "full_speed_replicas = 1.25\n";  // two at once take 1.6 times as long
   const auto alone = latencies(pair_with("", ""), 1, at_once({50}));
