@@ -9,7 +9,7 @@ import traffic
 DECODING = (1, 2, 4, 8, 16, 32)     # sequences at once
 PROMPT, ANSWER = 16, 100            # tokens of each of those
 DEEP = (4, 16)                      # sequences at once with long caches
-DEEP_PROMPT, DEEP_ANSWER = 320, 40
+DEEP_PROMPT, DEEP_ANSWER = 320, 160
 PROMPTS = (8, 128, 480)             # tokens of single prompts, each asked for
 ASKED_EACH = 6                      # times, with an answer of
 SHORT_ANSWER = 2                    # tokens
@@ -21,23 +21,20 @@ START = {"host_step_ms": 2.0, "token_us": 100.0, "position_ns": 1000.0, "tflops"
 OF_GEAR = {1: {"full_speed_replicas": 1.5}, 2: {"reduce_start_us": 50.0, "bus_gb_s": 2.0}}
 
 
-def measure(site, gears, repetitions):
-    """{(gear, kind, size): [rows of each repetition]}; a first turn of each is not kept."""
-    found = {}
-    for repetition in range(repetitions + 1):
-        for gear in gears:
-            site.shift(gear)
-            for count in DECODING:
-                rows, _ = site.run(traffic.together(count, PROMPT, ANSWER))
-                found.setdefault((gear, "decode", count), []).append(rows)
-            for count in DEEP:
-                rows, _ = site.run(traffic.together(count, DEEP_PROMPT, DEEP_ANSWER))
-                found.setdefault((gear, "deep", count), []).append(rows)
-            for length in PROMPTS:
-                rows, _ = site.run(traffic.one_by_one(ASKED_EACH, length, SHORT_ANSWER, APART_S))
-                found.setdefault((gear, "prompt", length), []).append(rows)
-        print(f"  turn {repetition}{' (not kept)' if repetition == 0 else ''}, load average {live_site.load_average():.1f}", flush=True)
-    return {key: runs[1:] for key, runs in found.items()}
+def turn(site, gears, found):
+    """Adds one run of everything to `found`: {(gear, kind, size): [rows of each turn]}."""
+    for gear in gears:
+        site.shift(gear)
+        for count in DECODING:
+            rows, _ = site.run(traffic.together(count, PROMPT, ANSWER))
+            found.setdefault((gear, "decode", count), []).append(rows)
+        for count in DEEP:
+            rows, _ = site.run(traffic.together(count, DEEP_PROMPT, DEEP_ANSWER))
+            found.setdefault((gear, "deep", count), []).append(rows)
+        for length in PROMPTS:
+            rows, _ = site.run(traffic.one_by_one(ASKED_EACH, length, SHORT_ANSWER, APART_S))
+            found.setdefault((gear, "prompt", length), []).append(rows)
+    print(f"calibration, load average {live_site.load_average():.1f}", flush=True)
 
 
 def figure_of(key):
