@@ -66,7 +66,8 @@ TEST(SharedHost, CachedPositionsHoldUpAStepAlsoThoseOfPadding) {
   two.arrivals[1].input_tokens = 60;
   // 40 steps over caches of 10 + 1, 10 + 2 ... and 60 + 1, 60 + 2 ...; two cards share them.
   const double positions = 40.0 * (10 + 60) + 2 * (40.0 * 41 / 2);
-  const double padded = 40.0 * (60 + 60) + 2 * (40.0 * 41 / 2);
+  // The first one decodes a step before the second, which takes its prompt in meanwhile, and ends a step before it.
+  const double padded = (10 + 1) + 2 * (39.0 * 60 + 39.0 * 40 / 2) + (60 + 40);
   for (const bool one_by_one : {false, true}) {
     EXPECT_NEAR(longer("position_ns = 1000\n", two, one_by_one)[1], positions * 1e-6 / 2, 1e-7);
     EXPECT_NEAR(longer("position_ns = 1000\npads = true\n", two, one_by_one)[1], padded * 1e-6 / 2, 1e-7);
