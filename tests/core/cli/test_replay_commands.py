@@ -54,6 +54,14 @@ class ReplayCommands(unittest.TestCase):
         self.assertTrue(html.read_text(encoding="utf-8").rstrip().endswith("</html>"))
         self.assertEqual(json.loads(facts.read_text())["seeds"], 2)
 
+    def test_each_request_of_a_run_can_be_written_out(self):
+        told = self.folder / "r.csv"
+        self.broker("run", *self.traffic(), "--gear", "1", "--requests", told)
+        lines = [line.split(",") for line in told.read_text().splitlines()]
+        self.assertEqual(lines[0], ["number", "at_us", "first_us", "latency_us"])
+        self.assertEqual([(int(number), int(at)) for number, at, _, _ in lines[1:]], [(i, 100_000 * i) for i in range(300)])
+        self.assertTrue(all(0 < int(first) <= int(latency) for _, _, first, latency in lines[1:]))
+
     def test_the_gate_lets_pass_what_is_not_worse(self):
         priced, simple = self.configuration("priced", "cost_model"), self.configuration("simple", "flexpipe")
         self.assertIn("not worse", self.broker("gate", *self.traffic(), "--candidate", priced, "--against", simple))
