@@ -56,8 +56,8 @@ std::string value_text(const config::OptionValue& value) {
 }
 
 std::string gears_text(const config::GearsConfig& gears, bool enabled, const std::string& policy) {
-  std::string text = "[gears]\nenabled = " + std::string(enabled ? "true" : "false") + "\npolicy = " + toml_text(policy) +
-                     "\ndry_run = " + (gears.dry_run ? "true" : "false");
+  std::string text = "[gears]\nenabled = " + std::string(enabled ? "true" : "false") +
+                     "\npolicy = " + toml_text(policy) + "\ndry_run = " + (gears.dry_run ? "true" : "false");
   const auto number = [&text](const char* key, auto value) {
     text += std::string("\n") + key + " = " + std::to_string(value);
   };

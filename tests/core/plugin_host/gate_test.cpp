@@ -54,8 +54,12 @@ class Gate : public ::testing::Test {
   void open(Role& role, const std::string& name) {
     close(role);
     const fs::path state = temp_.path() / "state";
-    role.paths = {temp_.path() / "shipped", temp_.path() / "drop",         state / "plugins", GEARBOX_CHECKER,
-                  state / "run" / (name + ".calling"), state};
+    role.paths = {temp_.path() / "shipped",
+                  temp_.path() / "drop",
+                  state / "plugins",
+                  GEARBOX_CHECKER,
+                  state / "run" / (name + ".calling"),
+                  state};
     auto host = PluginHost::open(role.paths, config_, role.needs);
     ASSERT_TRUE(host) << host.error().detail;
     role.host = std::move(host).value();
@@ -166,8 +170,8 @@ TEST_F(Gate, ACrashAHangAndNonsenseOfTheReplayAreHeldAgainstTheCandidate) {
 TEST_F(Gate, AReplayOfOtherBytesOrOneThatCannotBeMadeSaysNothing) {
   drop("a");
   ASSERT_TRUE(shows(node_, "1.0-a"));
-  for (const auto& [what, reason] : std::map<std::string, std::string>{
-           {"other_bytes", "did not run these builds"}, {"no_setting", "cluster.toml:3: no nodes"}}) {
+  for (const auto& [what, reason] : std::map<std::string, std::string>{{"other_bytes", "did not run these builds"},
+                                                                       {"no_setting", "cluster.toml:3: no nodes"}}) {
     the_replay_says(what);
     drop("b");
     ASSERT_TRUE(until(node_, [&] { return listed(node_, "waiting").reason.find(reason) != std::string::npos; }))
@@ -254,7 +258,8 @@ TEST_F(Gate, ABarGoesBeforeTheGate) {
   drop_a_then_b();
   ASSERT_TRUE(shows(node_, "1.0-b"));
   the_replay_says("worse");
-  ASSERT_TRUE(bar(node_.paths.copies, Bar{"balancer", "moody", "1.0-b", listed(node_, "loaded").checksum, "crashed", 1}));
+  ASSERT_TRUE(
+      bar(node_.paths.copies, Bar{"balancer", "moody", "1.0-b", listed(node_, "loaded").checksum, "crashed", 1}));
   EXPECT_TRUE(shows(node_, "1.0-a")) << "what is barred must go, whatever a replay would say";
 }
 
@@ -266,7 +271,8 @@ TEST_F(Gate, WhenTheOneInForceIsBarredARefusedOneDoesNotTakeItsPlace) {
   write_file(beside, patched(content_of(fixture("moody_a")), "1.0-a", "1.0-c"));
   fs::rename(beside, temp_.path() / "drop/moody.so");
   ASSERT_TRUE(refuses(node_));
-  ASSERT_TRUE(bar(node_.paths.copies, Bar{"balancer", "moody", "1.0-b", listed(node_, "loaded").checksum, "crashed", 1}));
+  ASSERT_TRUE(
+      bar(node_.paths.copies, Bar{"balancer", "moody", "1.0-b", listed(node_, "loaded").checksum, "crashed", 1}));
   EXPECT_TRUE(shows(node_, "1.0-a"));
   EXPECT_TRUE(refuses(node_));
 }
@@ -352,8 +358,12 @@ TEST_F(Gate, AHostThatIsClosedEndsTheReplay) {
 TEST(GateFolder, WritesAConfigurationThatIsReadBackAsItWas) {
   const gearbox::testing::TempDir temp;
   Swap swap;
-  swap.candidate = {"gear", "mine", "1.0", std::string(64, 'a'),
-                    {{"a", std::int64_t{-3}}, {"b", 0.25}, {"c", true}, {"d", std::string("x\"\\\n\x01y")}, {"e", 3.0}}};
+  swap.candidate = {
+      "gear",
+      "mine",
+      "1.0",
+      std::string(64, 'a'),
+      {{"a", std::int64_t{-3}}, {"b", 0.25}, {"c", true}, {"d", std::string("x\"\\\n\x01y")}, {"e", 3.0}}};
   swap.gate.uses = {{"balancer", "round_robin", "node.balancer"}, {"gear", "mine", "gears.policy"}};
   swap.gate.rules.enabled = true;
   swap.gate.rules.dwell = milliseconds(77'000);
