@@ -196,6 +196,12 @@ std::uint8_t Assignment::soonest_gear(const plugin::GroupView& group) const {
   return soonest;
 }
 
+double Assignment::capacity_of(const plugin::GroupView& group, std::uint8_t gear) const {
+  const GroupKind& kind = kind_of(group);
+  const std::size_t index = index_of(group, gear);
+  return index < kind.curves.size() ? kind.curves[index].capacity() : 0;
+}
+
 double Assignment::latency_with(const plugin::GroupView& group, std::uint8_t to) const {
   const Change change{&kind_of(group), index_of(group, group.gear), index_of(group, to)};
   return lowest([&](double latency) { return carried_now(latency, &change); });

@@ -62,6 +62,8 @@ class Assignment {
   std::uint8_t soonest_gear(const plugin::GroupView& group) const;
   /// Its latency under a share of the demand as large as its share of what all groups could carry.
   double latency_of_share(const plugin::GroupView& group, std::uint8_t gear) const;
+  /// Requests a second that it carries at most in `gear`; 0 in one that it does not have.
+  double capacity_of(const plugin::GroupView& group, std::uint8_t gear) const;
   /// The pool's latency when `group` alone goes to gear `to`.
   double latency_with(const plugin::GroupView& group, std::uint8_t to) const;
   /// Each of the group's gears, with the pool's latency when the group alone is in it.

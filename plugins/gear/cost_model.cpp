@@ -1,6 +1,7 @@
 #include "gear/cost_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -27,14 +28,20 @@ double weights_of(const plugin::PoolView& pool, const gears::Layout& layout) {
   return static_cast<double>(pool.model.weight_bytes()) / (layout.tensor * layout.pipeline);
 }
 
-/// The open gear that frees most memory of a card; null when none frees any.
-const plugin::GearView* roomiest(const plugin::PoolView& pool, const plugin::GroupView& group) {
+/// The open gear that frees most memory of a card and, where `assignment` can tell, carries no less than the group's
+/// own; null when none does. A full cache is no harm by itself: what finds no room waits. It would wait longer in a
+/// gear with more room that gets less done.
+const plugin::GearView* roomiest(const plugin::PoolView& pool, const plugin::GroupView& group,
+                                 const Assignment* assignment) {
   const plugin::GearView* own = gear_of(group, group.gear);
   if (own == nullptr) return nullptr;
   const plugin::GearView* found = nullptr;
   double least = weights_of(pool, own->layout);
   for (const plugin::GearView& gear : group.gears) {
     if (!is_open(gear) || weights_of(pool, gear.layout) >= least) continue;
+    if (assignment != nullptr &&
+        assignment->capacity_of(group, gear.number) < assignment->capacity_of(group, own->number))
+      continue;
     least = weights_of(pool, gear.layout);
     found = &gear;
   }
@@ -107,18 +114,44 @@ std::optional<plugin::Proposal> CostModel::for_spare(const Assignment& assignmen
   return made;
 }
 
-void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::GroupView*> groups,
-                        std::vector<plugin::Proposal>& proposals) const {
-  const auto short_of_memory = [&](const plugin::GroupView* group) { return group->memory_pressure > limits_.memory; };
+void CostModel::relieve(const plugin::PoolView& pool, const std::vector<const plugin::GroupView*>& groups,
+                        const Assignment* assignment, std::vector<plugin::Proposal>& proposals) const {
   for (const plugin::GroupView* group : groups) {
-    if (!short_of_memory(group)) continue;
-    if (const plugin::GearView* to = roomiest(pool, *group); to != nullptr)
+    if (group->memory_pressure <= limits_.memory) continue;
+    if (const plugin::GearView* to = roomiest(pool, *group, assignment); to != nullptr)
       proposals.push_back(relief(pool, *group, *to, limits_.memory));
   }
-  const plugin::LoadView load = expected(pool);
+}
+
+Assignment CostModel::assign(const plugin::PoolView& pool, const std::vector<const plugin::GroupView*>& groups,
+                             Instant now, plugin::LoadView& load) {
+  Assignment assignment(pool, load, groups, limits_.long_stay);
+  if (limits_.remember_s <= 0) return assignment;
+  const auto last = overloads_.find(pool.name);
+  plugin::LoadView again;
+  if (last != overloads_.end()) {
+    again = last->second.load;
+    again.requests_per_s *=
+        std::exp(-std::chrono::duration<double>(now - last->second.at).count() / limits_.remember_s);
+  }
+  // What was kept up with needs no remembering: the gears were good enough for it, and others may be better by now.
+  if (assignment.latency_now() >= Assignment::kNever && tokens_per_s(load) >= tokens_per_s(again)) {
+    overloads_.insert_or_assign(std::string(pool.name), Overload{load, now});
+  } else if (tokens_per_s(again) > tokens_per_s(load)) {
+    load = again;
+    assignment = Assignment(pool, load, groups, limits_.long_stay);
+  }
+  return assignment;
+}
+
+void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::GroupView*> groups, Instant at,
+                        std::vector<plugin::Proposal>& proposals) {
+  const auto short_of_memory = [&](const plugin::GroupView* group) { return group->memory_pressure > limits_.memory; };
+  plugin::LoadView load = expected(pool);
   // Nothing has come yet, or nobody knows what the model is like: nothing can be priced.
-  if (load.output_tokens <= 0 || pool.model.layers == 0) return;
-  const Assignment assignment(pool, load, groups, limits_.long_stay);
+  if (load.output_tokens <= 0 || pool.model.layers == 0) return relieve(pool, groups, nullptr, proposals);
+  const Assignment assignment = assign(pool, groups, at, load);
+  relieve(pool, groups, &assignment, proposals);
   const double now = assignment.latency_now();
   const double best = assignment.latency_best();
   const bool overloaded = now >= Assignment::kNever;
@@ -169,14 +202,14 @@ void CostModel::of_pool(const plugin::PoolView& pool, std::vector<const plugin::
   }
 }
 
-Outcome<std::vector<plugin::Proposal>> CostModel::propose(const plugin::ClusterView& cluster, Instant) {
+Outcome<std::vector<plugin::Proposal>> CostModel::propose(const plugin::ClusterView& cluster, Instant now) {
   std::vector<plugin::Proposal> proposals;
   std::vector<std::vector<const plugin::GroupView*>> by_pool(cluster.pools.size());
   for (const plugin::GroupView& group : cluster.groups) {
     const auto pool = static_cast<std::size_t>(group.pool);
     if (pool < by_pool.size()) by_pool[pool].push_back(&group);
   }
-  for (std::size_t i = 0; i < by_pool.size(); ++i) of_pool(cluster.pools[i], std::move(by_pool[i]), proposals);
+  for (std::size_t i = 0; i < by_pool.size(); ++i) of_pool(cluster.pools[i], std::move(by_pool[i]), now, proposals);
   return proposals;
 }
 

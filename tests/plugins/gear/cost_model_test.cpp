@@ -41,7 +41,7 @@ TEST(CostModel, EndsInTheSameGearsWhereverItBegins) {
       CostModel policy{CostModelLimits()};
       ASSERT_GE(site.settle(policy), 0) << "it swings at " << load;
       CostModelLimits any;
-      any.least_gain = 0.08;
+      any.least_gain = 2 * CostModelLimits().least_gain;
       CostModel again{any};
       EXPECT_TRUE(site.ask(again).empty()) << load << " from gear " << begin;
     }
@@ -132,26 +132,65 @@ TEST(CostModel, AnOverloadIsUrgent) {
   EXPECT_NE(hopeless[0].reason.find("do not either"), std::string::npos) << hopeless[0].reason;
 }
 
+// Short prompts, long answers: what runs at once is bound by the caches, and more of them fit where weights are shared
+// out.
+constexpr plugin::LoadView kBoundByMemory{5, 512, 1024};
+
 TEST(CostModel, ShortMemoryIsRelievedAndNothingElse) {
-  Site site = mixed(60, 2);
-  site.group(0).memory_pressure = 0.9;
+  Site site = mixed(60, 1);
+  site.pool().fast = site.pool().slow = kBoundByMemory;
+  site.group(4).memory_pressure = 0.9;
   CostModel policy{CostModelLimits()};
   const auto proposals = site.ask(policy);
   const auto own = std::find_if(proposals.begin(), proposals.end(),
-                                [&](const plugin::Proposal& proposal) { return proposal.group == site.group(0).id; });
+                                [&](const plugin::Proposal& proposal) { return proposal.group == site.group(4).id; });
   ASSERT_NE(own, proposals.end());
   EXPECT_EQ(own->rule, "memory");
   EXPECT_TRUE(own->urgent);
-  EXPECT_GE(own->gear, 3) << "a card holds fewer weights there";
+  EXPECT_GE(own->gear, 2) << "a card holds fewer weights there";
 }
 
 TEST(CostModel, AGroupShortOfMemoryIsProposedOnce) {
   Site site(0.5);
-  site.add("a100-80g", 1).memory_pressure = 0.9;
+  site.pool().fast = site.pool().slow = kBoundByMemory;
+  site.add("v100-32g", 1).memory_pressure = 0.9;
   CostModel policy{CostModelLimits()};
   const auto proposals = site.ask(policy);
   ASSERT_EQ(proposals.size(), 1U) << "although its price is a reason, too";
   EXPECT_EQ(proposals[0].rule, "memory");
+}
+
+TEST(CostModel, AFullCacheIsNotRelievedByAGearThatCarriesLess) {
+  Site site(100);
+  plugin::GroupView& group = site.add("rtx3090", 1);
+  site.pool().fast = site.pool().slow = {100, 2048, 20};  // long prompts, short answers: products bound it, not memory
+  group.memory_pressure = 0.99;
+  CostModel policy{CostModelLimits()};
+  for (const plugin::Proposal& proposal : site.ask(policy)) EXPECT_NE(proposal.rule, "memory") << proposal.reason;
+  site.pool().model.layers = 0;  // nobody can tell what carries less
+  EXPECT_EQ(site.ask(policy).size(), 1U);
+}
+
+TEST(CostModel, AnOverloadIsRememberedAndFades) {
+  Site site = mixed(10'000, 3);
+  CostModel policy{CostModelLimits()};
+  EXPECT_GT(site.settle(policy), 0);
+  for (std::size_t i = 0; i < 4; ++i) ASSERT_EQ(site.group(i).gear, 1);
+  site.load(0.5);
+  EXPECT_EQ(site.settle(policy), 0) << "it may come again";
+  site.now += std::chrono::hours{24};
+  EXPECT_GT(site.settle(policy), 0);
+  EXPECT_GE(site.group(0).gear, 3);
+}
+
+TEST(CostModel, WhatWasKeptUpWithIsNotRemembered) {
+  Site site = mixed(140, 1);
+  CostModel policy{CostModelLimits()};
+  site.settle(policy);
+  ASSERT_LE(site.group(0).gear, 2) << "it takes what carries much";
+  site.load(0.5);
+  site.settle(policy);
+  EXPECT_GE(site.group(0).gear, 3);
 }
 
 TEST(CostModel, ALargeGainIsUrgentASmallOneIsNot) {

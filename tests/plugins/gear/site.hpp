@@ -41,11 +41,12 @@ class Site {
   std::vector<plugin::GearView>& gears(std::size_t group) { return gears_[group]; }
   plugin::PoolView& pool() { return pool_; }
   plugin::GroupView& group(std::size_t index) { return groups_[index]; }
+  Instant now{};
 
   std::vector<plugin::Proposal> ask(plugin::GearPolicy& policy) {
     view_.assign(groups_.begin(), groups_.end());
     for (std::size_t i = 0; i < view_.size(); ++i) view_[i].gears = gears_[i];
-    auto proposed = policy.propose({std::span(&pool_, 1), view_}, Instant());
+    auto proposed = policy.propose({std::span(&pool_, 1), view_}, now);
     return proposed ? std::move(proposed).value() : std::vector<plugin::Proposal>();
   }
   /// Asks and follows until nothing is proposed; the number of shifts, or -1 when there is no end.
