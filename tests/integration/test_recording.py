@@ -1,6 +1,7 @@
 """`broker replay record`: what a running node kept of its last requests, and a simulation that reads it."""
 import csv
 import json
+import shutil
 import unittest
 
 import support  # noqa: F401  (finds the modules of tests/support)
@@ -91,6 +92,51 @@ class Recording(unittest.TestCase):
         gone = self.record(ok=False)
         self.assertEqual(gone.returncode, 1)
         self.assertIn("no node runs here", gone.stderr)
+
+    def test_payloads_only_when_asked(self):
+        folder = self.site.scratch / "payloads"
+        self.submit(b"kept by nobody")
+        said = self.record("--payloads", folder).stderr
+        self.assertIn("what was in 0 of them", said)
+        self.assertIn("only with node.recorded_payload_mb", said)
+        self.assertEqual(list(folder.iterdir()), [])
+        self.assertEqual([(row["payload"], row["inputs"]) for row in self.rows()], [("", "")])
+
+        file = self.site.configs / "gearbox.toml"
+        text = file.read_text()
+        write_by_rename(file, text.replace("[node]\n", "[node]\nrecorded_payload_mb = 1\n").encode())
+        cluster.wait_until("in force", lambda: self.site.run("config", "diff", "--config", self.site.configs, ok=False).returncode == 0, 20)
+        large = bytes(range(256)) * 4 * 700  # several pieces of a control answer
+        contents = [b"first " * 60_000, b"hello", large, b"x" * (2 << 20)]
+        for content in contents:
+            self.submit(content)
+        self.submit(b"")
+        said = self.record("--payloads", folder).stderr
+        # The first one gave way to the third, and the fourth is larger than all that is kept.
+        self.assertIn("6 requests of node", said)
+        self.assertIn("what was in 2 of them", said)
+        rows = self.rows()
+        self.assertEqual([row["inputs"] for row in rows], ["", "", "image:UINT8:5", f"image:UINT8:{len(large)}", "", ""])
+        found = [(folder / row["payload"]).read_bytes() for row in rows if row["payload"]]
+        self.assertEqual(found, [b"hello", large])
+        self.assertEqual({path.name for path in folder.iterdir()}, {row["payload"] for row in rows} - {""})
+        self.assertEqual({path.stat().st_mode & 0o777 for path in folder.iterdir()}, {0o600})
+        self.assertEqual(folder.stat().st_mode & 0o777, 0o700)
+        again = self.record("--payloads", folder, ok=False)
+        self.assertIn("is no empty folder", again.stderr)
+        # What it names is as private as the rest, and `broker replay` reads it like any other.
+        self.record()
+        self.assertNotIn("payload", self.out.read_text())
+
+        write_by_rename(file, text.encode())
+        cluster.wait_until("nothing is kept", lambda: "what was in 0" in self.record("--payloads", self.empty()).stderr, 20)
+        self.assertEqual(self.site.stop(), 0, self.site.log())
+        self.assertEqual(self.site.leftovers(), [])
+
+    def empty(self):
+        folder = self.site.scratch / "empty"
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
 
 
 if __name__ == "__main__":

@@ -92,6 +92,7 @@ class Process {
     paths.copies = state.plugin_copies();
     paths.checker = plugin_host::own_executable();
     paths.calling = state.calling_record(called);
+    paths.state = state.root;
     BOOST_OUTCOME_TRY(plugins_, plugin_host::PluginHost::open(paths, config_->plugins, needs_of(*config_)));
     BOOST_OUTCOME_TRY(const auto instances, make_instances(*config_, *plugins_->table(), nullptr));
 

@@ -8,6 +8,7 @@ namespace gearbox::cli {
 
 void add_role_commands(CLI::App& app, CliContext& context);        // up, the roles, supervisor
 void add_status_commands(CLI::App& app, CliContext& context);      // status, shm
+void add_metrics_command(CLI::App& app, CliContext& context);      // metrics
 void add_submit_command(CLI::App& app, CliContext& context);       // submit
 void add_plugin_commands(CLI::App& app, CliContext& context);      // plugins list|check|sign|rollback|release
 void add_config_commands(CLI::App& app, CliContext& context);      // config check|show

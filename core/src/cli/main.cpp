@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   add_role_commands(app, context);
   add_drain_command(app, context);
   add_status_commands(app, context);
+  add_metrics_command(app, context);
   add_submit_command(app, context);
   add_results_commands(app, context);
   add_explain_command(app, context);

@@ -192,7 +192,7 @@ Outcome<void> release_bars(const CliContext& context, const Asked& asked) {
     const std::string_view near = nearest(asked.name, names);
     return Error{
         Errc::not_found,
-        "no build of '" + asked.name + "' is barred" +
+        "no build of '" + asked.name + "' is barred, or refused by the gate" +
             (near.empty() || near == asked.name ? std::string() : "; did you mean '" + std::string(near) + "'?")};
   }
   std::printf("%zu build%s of %s released\n", released, released == 1 ? "" : "s", asked.name.c_str());
@@ -200,6 +200,11 @@ Outcome<void> release_bars(const CliContext& context, const Asked& asked) {
     if (bar.name != asked.name || (!asked.kind.empty() && bar.kind != asked.kind)) continue;
     std::printf("  %s (%s), was barred because: %s\n", bar.version.c_str(), short_checksum(bar.checksum).c_str(),
                 bar.reason.c_str());
+  }
+  for (const plugin_host::Ruling& ruling : book.rulings) {
+    if (ruling.passes || ruling.name != asked.name || (!asked.kind.empty() && ruling.kind != asked.kind)) continue;
+    std::printf("  %s (%s), was refused by the gate because: %s; it is judged anew\n", ruling.version.c_str(),
+                short_checksum(ruling.checksum).c_str(), ruling.reason.c_str());
   }
   if (before.empty()) {
     std::printf("no role is running: it holds at the next start\n");
@@ -230,7 +235,9 @@ void add(CLI::App& group, CliContext& context, const char* name, const char* sum
 void add_plugin_book_commands(CLI::App& group, CliContext& context) {
   add(group, context, "rollback", "bar the build of a plugin that is in force: the last good one serves again",
       "broker plugins rollback least_loaded", roll_back);
-  add(group, context, "release", "take the bars off all builds of a plugin: its file in the drop folder serves again",
+  add(group, context, "release",
+      "take the bars off all builds of a plugin: its file in the drop folder serves again, or is judged anew by the "
+      "gate",
       "broker plugins release least_loaded --kind balancer", release_bars);
 }
 

@@ -40,4 +40,10 @@ replay::PluginMakers ReplayPlugins::makers() const {
   return makers;
 }
 
+std::string ReplayPlugins::checksum_of(const std::string& kind, const std::string& name) const {
+  const plugin_host::TablePtr table = host_->table();
+  const plugin_host::PluginInfo* info = table->info(kind, name);
+  return info == nullptr ? std::string() : info->checksum;
+}
+
 }  // namespace gearbox::cli

@@ -23,6 +23,8 @@ class ReplayPlugins {
 
   /// Valid as long as this object.
   replay::PluginMakers makers() const;
+  /// Of the build behind a name; empty when there is none.
+  std::string checksum_of(const std::string& kind, const std::string& name) const;
 
  private:
   ReplayPlugins() = default;

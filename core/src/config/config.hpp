@@ -88,6 +88,7 @@ struct NodeConfig {  // [node]
   std::uint32_t spin_us = 20;                // how long a reader polls its ring before it sleeps; 0 allowed
   std::uint32_t explain_requests = 1024;     // remembered for `broker explain`; 0: none
   std::uint32_t recorded_requests = 65'536;  // kept for `broker replay record`; 0: none
+  std::uint64_t recorded_payload_bytes = 0;  // recorded_payload_mb: of those requests' payloads; 0: none is kept
   milliseconds drain{10000};                 // drain_ms: what runs when a stop is asked for has so long to end
   milliseconds reattach{5000};  // reattach_ms: workers outlive the node for so long, to serve the next; 0: no
   LimitsConfig limits;
@@ -171,6 +172,24 @@ struct GearsConfig {                     // [gears]
   std::vector<PoolConfig> pools;
 };
 
+struct GateConfig {               // gate and gate_...: of [plugins]
+  bool on = false;                // gate: a swap of a balancer or gear policy passes a replay first
+  std::string trace;              // a recording's full path, or make:...; empty: what this host's node keeps
+  std::filesystem::path cluster;  // what is simulated, as `broker replay` takes it
+  std::vector<std::filesystem::path> models;
+  double tolerance_percent = 5;
+  std::chrono::seconds limit{60};      // gate_limit_s: of one replay
+  std::uint32_t least_requests = 100;  // that the node must have kept, else there is nothing to judge by
+  // Copied from elsewhere in the configuration: whoever has [plugins] alone can tell what a swap touches, and replay
+  // it.
+  struct Use {
+    std::string kind, name;  // of a plugin
+    std::string by;          // the key that names it: "node.balancer"
+  };
+  std::vector<Use> uses;  // what is gated; the first with a kind and name says which role judges
+  GearsConfig rules;
+};
+
 struct PluginsConfig {                  // [plugins]
   std::filesystem::path folder;         // default: plugins/ in the config folder
   std::vector<PublicKey> trusted_keys;  // trusted_keys: set, each dropped library needs a signature by one of them
@@ -178,7 +197,8 @@ struct PluginsConfig {                  // [plugins]
                                         // build is put back
   milliseconds call_budget{100};        // call_budget_ms: a call of a balancer or codec that took longer is a fault
   milliseconds hang{10'000};            // hang_ms: a call that does not return ends the process, and bars the build
-  std::map<std::string, std::map<std::string, OptionValue>> options;  // [plugins.NAME]: the plugin's own table
+  GateConfig gate{};
+  std::map<std::string, std::map<std::string, OptionValue>> options{};  // [plugins.NAME]: the plugin's own table
 };
 
 struct Config {

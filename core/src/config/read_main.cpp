@@ -138,6 +138,7 @@ void read_node(const toml::Table& table, NodeConfig& node) {
   node.spin_us = read_count(table, "spin_us", node.spin_us, 0, 10'000);
   node.explain_requests = read_count(table, "explain_requests", node.explain_requests, 0, 65'536);
   node.recorded_requests = read_count(table, "recorded_requests", node.recorded_requests, 0, 1'000'000);
+  node.recorded_payload_bytes = read_mb(table, "recorded_payload_mb", node.recorded_payload_bytes, 0, kMaxMb);
   node.drain = read_ms(table, "drain_ms", node.drain, 0, kDayMs);
   node.reattach = read_ms(table, "reattach_ms", node.reattach, 0, 60'000);
   if (const auto limits = table.table("limits")) read_limits(*limits, node.limits);
@@ -230,8 +231,9 @@ void read_workers(const toml::Table& root, Config& config) {
   }
 }
 
-constexpr std::array<std::string_view, 5> kPluginKeys = {"folder", "trusted_keys", "fault_limit", "call_budget_ms",
-                                                         "hang_ms"};
+constexpr std::array<std::string_view, 12> kPluginKeys = {
+    "folder",     "trusted_keys", "fault_limit", "call_budget_ms",         "hang_ms",      "gate",
+    "gate_trace", "gate_cluster", "gate_model",  "gate_tolerance_percent", "gate_limit_s", "gate_least_requests"};
 
 std::string unknown_plugin_key(const std::string& key) {
   const std::vector<std::string> names(kPluginKeys.begin(), kPluginKeys.end());
@@ -258,6 +260,43 @@ void read_trusted_keys(const toml::Table& table, std::vector<PublicKey>& keys) {
   }
 }
 
+/// The file that `text` names, from the configuration's folder on; a fault when there is none.
+std::filesystem::path read_file_name(const toml::Table& table, std::string_view key, const std::string& text,
+                                     const Config& config) {
+  const std::filesystem::path path = (config.folder / text).lexically_normal();
+  std::error_code ignored;  // what cannot be looked at is no file for us
+  if (!std::filesystem::is_regular_file(path, ignored)) table.fault(key, "there is no file " + path.string());
+  return path;
+}
+
+void read_gate(const toml::Table& table, const Config& config, GateConfig& gate) {
+  constexpr std::size_t kMaxModels = 16;
+  constexpr std::size_t kMaxPath = 4096;
+  gate.on = table.boolean("gate", gate.on);
+  gate.trace = table.text("gate_trace", "", kMaxPath);
+  if (!gate.trace.empty() && !gate.trace.starts_with("make:"))
+    gate.trace = read_file_name(table, "gate_trace", gate.trace, config).string();
+  const std::string cluster = table.text("gate_cluster", "", kMaxPath);
+  if (!cluster.empty()) gate.cluster = read_file_name(table, "gate_cluster", cluster, config);
+  std::vector<std::string> models;
+  if (table.has("gate_model") && !table.is_text("gate_model")) {
+    if (auto texts = table.texts("gate_model", kMaxModels, kMaxPath)) models = std::move(*texts);
+  } else {
+    models.push_back(table.text("gate_model", "", kMaxPath));
+  }
+  for (const std::string& model : models) {
+    if (!model.empty()) gate.models.push_back(read_file_name(table, "gate_model", model, config));
+  }
+  gate.tolerance_percent = table.number("gate_tolerance_percent", gate.tolerance_percent, 0, 1000);
+  gate.limit = std::chrono::seconds(table.integer("gate_limit_s", gate.limit.count(), 1, 3600));
+  gate.least_requests = read_count(table, "gate_least_requests", gate.least_requests, 1, 1'000'000);
+  if (!gate.on) return;
+  if (gate.cluster.empty())
+    table.fault("gate", "needs gate_cluster, the cluster that is simulated: a TOML file, see docs/replay.md");
+  if (gate.models.empty())
+    table.fault("gate", "needs gate_model, the model that is simulated: a TOML file, see docs/replay.md");
+}
+
 void read_plugins(const toml::Table& table, Config& config) {
   const std::string folder = table.text("folder", "", 4096);
   // An absolute path replaces the config folder; one form of a path, so that another spelling is no change.
@@ -266,6 +305,7 @@ void read_plugins(const toml::Table& table, Config& config) {
   config.plugins.fault_limit = read_count(table, "fault_limit", config.plugins.fault_limit, 1, 1'000'000);
   config.plugins.call_budget = read_ms(table, "call_budget_ms", config.plugins.call_budget, 1, 60'000);
   config.plugins.hang = read_ms(table, "hang_ms", config.plugins.hang, 100, kHourMs);
+  read_gate(table, config, config.plugins.gate);
   for (const std::string& name : table.keys()) {
     if (std::find(kPluginKeys.begin(), kPluginKeys.end(), name) != kPluginKeys.end()) continue;
     if (!is_name(name) || !table.is_table(name)) {
@@ -281,6 +321,15 @@ void read_plugins(const toml::Table& table, Config& config) {
   }
 }
 
+/// What a swap of plugins would touch, and the rules under which it is replayed.
+void note_uses(Config& config) {
+  GateConfig& gate = config.plugins.gate;
+  if (config.node.enabled) gate.uses.push_back({"balancer", config.node.balancer, "node.balancer"});
+  if (config.central.enabled) gate.uses.push_back({"balancer", config.central.balancer, "central.balancer"});
+  if (config.gears.enabled) gate.uses.push_back({"gear", config.gears.policy, "gears.policy"});
+  gate.rules = config.gears;
+}
+
 }  // namespace
 
 void read_main(const toml::Document& document, Config& config) {
@@ -291,6 +340,7 @@ void read_main(const toml::Document& document, Config& config) {
   read_workers(root, config);
   if (const auto plugins = root.table("plugins")) read_plugins(*plugins, config);
   if (const auto gears = root.table("gears")) read_gears(*gears, config.gears);
+  note_uses(config);
   document.report_unknown_keys();
 }
 

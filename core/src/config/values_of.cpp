@@ -144,8 +144,8 @@ void list_sink(const List& list, const SinkConfig& sink) {
 }
 
 void list_node(const List& list, const NodeConfig& node) {
-  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, recorded, drain,
-               reattach, limits, store, journal, sinks] = node;
+  const auto& [enabled, name, listen, advertise, central, central_key, balancer, spin_us, explain, recorded,
+               recorded_payload_bytes, drain, reattach, limits, store, journal, sinks] = node;
   list.truth("enabled", enabled);
   list.text("name", name);
   list.text("listen", listen);
@@ -156,6 +156,7 @@ void list_node(const List& list, const NodeConfig& node) {
   list.number("spin_us", spin_us);
   list.number("explain_requests", explain);
   list.number("recorded_requests", recorded);
+  list.mb("recorded_payload_mb", recorded_payload_bytes);
   list.ms("drain_ms", drain);
   list.ms("reattach_ms", reattach);
   list_limits(list.table("limits"), limits);
@@ -255,7 +256,7 @@ void list_gears(const List& list, const GearsConfig& gears) {
 }
 
 void list_plugins(const List& list, const PluginsConfig& plugins, const std::filesystem::path& folder) {
-  const auto& [drop_folder, trusted_keys, fault_limit, call_budget, hang, plugin_tables] = plugins;
+  const auto& [drop_folder, trusted_keys, fault_limit, call_budget, hang, gate, plugin_tables] = plugins;
   list.text("folder", relative_to(folder, drop_folder));
   std::vector<std::string> keys;
   for (const PublicKey& key : trusted_keys) keys.push_back(to_text(key));
@@ -266,6 +267,18 @@ void list_plugins(const List& list, const PluginsConfig& plugins, const std::fil
   list.number("fault_limit", fault_limit);
   list.ms("call_budget_ms", call_budget);
   list.ms("hang_ms", hang);
+  const auto& [on, trace, cluster, models, tolerance_percent, limit, least_requests, uses, rules] =
+      gate;  // uses and rules are told elsewhere
+  list.truth("gate", on);
+  list.text("gate_trace", trace.starts_with("make:") ? trace : relative_to(folder, trace));
+  list.text("gate_cluster", relative_to(folder, cluster));
+  std::string all_models;
+  for (const std::filesystem::path& model : models)
+    all_models += (all_models.empty() ? "" : ", ") + relative_to(folder, model);
+  list.text("gate_model", std::move(all_models));
+  list.option("gate_tolerance_percent", OptionValue(tolerance_percent));
+  list.number("gate_limit_s", std::int64_t{limit.count()});
+  list.number("gate_least_requests", least_requests);
   for (const auto& [name, options] : plugin_tables) {
     const List plugin = list.table(name);
     for (const auto& [key, value] : options) plugin.option(key, value);

@@ -82,6 +82,7 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   paths.copies = state_.plugin_copies();
   paths.checker = plugin_host::own_executable();
   paths.calling = state_.calling_record("node");
+  paths.state = state_.root;
   BOOST_OUTCOME_TRY(plugins_, plugin_host::PluginHost::open(paths, config_->plugins, needs_of(*config_)));
   BOOST_OUTCOME_TRY(instances_, make_instances(*config_, *plugins_->table(), nullptr));
   BOOST_OUTCOME_TRY(listen());
@@ -177,6 +178,7 @@ void Node::put_in_force(const live::Update& update, std::shared_ptr<const Instan
     dispatcher_->limit(queue_limit(*config_));
     explained_.limit(config_->node.explain_requests);
     recorder_.limit(config_->node.recorded_requests);
+    recorder_.limit_payloads(config_->node.recorded_payload_bytes);
     if (store_) store_->reconfigure(config_->node.store);
     pool_->apply(config_);
     central_->hurry();  // the digest, and perhaps other tasks
@@ -201,6 +203,7 @@ void Node::fill_service() {
   service_.sinks = sinks_.get();
   service_.quarantine = state_.quarantine();
   service_.explain = &explained_;
+  recorder_.limit_payloads(config_->node.recorded_payload_bytes);
   service_.recorder = &recorder_;
   service_.config = [this] { return config_; };
   service_.codec = [this](std::string_view name) -> Outcome<std::shared_ptr<plugin::Codec>> {
@@ -285,6 +288,7 @@ Outcome<boost::json::object> Node::control(std::string_view command, const boost
   if (command == "config") return config_facts(request);
   if (command == "explain") return explain_request(request);
   if (command == "recording") return answer_recording(recorder_, request, config_->node.name);
+  if (command == "recorded_payload") return answer_recorded_payload(recorder_, request);
   if (command == "drain") return drain_asked(request);
   if (command == "quarantine") return answer_quarantine(*requests_, request);
   if (command == "lease") return central_->lease(request);

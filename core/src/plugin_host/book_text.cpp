@@ -63,6 +63,10 @@ bool makes_sense(const Bar& bar) {
   return is_one(bar);
 }
 
+bool makes_sense(const Ruling& ruling) {
+  return is_one(ruling) && is_checksum(ruling.pair);
+}
+
 std::string text_of_book(const BuildBook& book) {
   json::array builds;
   for (const Build& build : book.builds) builds.push_back(to_object(build));
@@ -72,7 +76,18 @@ std::string text_of_book(const BuildBook& book) {
     one["reason"] = escaped(bar.reason, kMaxReasonBytes);
     bars.push_back(std::move(one));
   }
-  const json::object all{{"gearbox_book", kBookVersion}, {"builds", std::move(builds)}, {"bars", std::move(bars)}};
+  json::array rulings;
+  for (const Ruling& ruling : book.rulings) {
+    json::object one = to_object(ruling);
+    one["pair"] = ruling.pair;
+    one["passes"] = ruling.passes;
+    one["reason"] = escaped(ruling.reason, kMaxReasonBytes);
+    rulings.push_back(std::move(one));
+  }
+  const json::object all{{"gearbox_book", kBookVersion},
+                         {"builds", std::move(builds)},
+                         {"bars", std::move(bars)},
+                         {"gate", std::move(rulings)}};
   return json::serialize(all) + "\n";
 }
 
@@ -100,6 +115,15 @@ std::optional<BuildBook> book_of_text(std::string_view text) {
     fill(bar, one);
     bar.reason = escaped(text_member(one, "reason"), kMaxReasonBytes);
     if (makes_sense(bar) && book.bars.size() < kMostBars) book.bars.push_back(std::move(bar));
+  });
+  each("gate", [&](const json::object& one) {
+    Ruling ruling;
+    fill(ruling, one);
+    ruling.pair = text_member(one, "pair");
+    const json::value* passes = one.if_contains("passes");
+    ruling.passes = passes != nullptr && passes->is_bool() && passes->get_bool();
+    ruling.reason = escaped(text_member(one, "reason"), kMaxReasonBytes);
+    if (makes_sense(ruling) && book.rulings.size() < kMostRulings) book.rulings.push_back(std::move(ruling));
   });
   return book;
 }

@@ -13,10 +13,12 @@
 namespace gearbox::plugin_host {
 
 inline constexpr std::size_t kMostBuilds = 1024;  // of all plugins together; the oldest give way
+inline constexpr std::size_t kMostRulings = 256;  // likewise
 
 /// Can there be such a build? Names on the allow-list, a checksum of 64 lower-case hexadecimal digits.
 bool makes_sense(const Build& build);
 bool makes_sense(const Bar& bar);
+bool makes_sense(const Ruling& ruling);
 
 /// Versions and reasons are escaped and cut.
 std::string text_of_book(const BuildBook& book);

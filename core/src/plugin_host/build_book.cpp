@@ -176,6 +176,12 @@ const Build* BuildBook::last_good(std::string_view kind, std::string_view name, 
   return found == builds.rend() ? nullptr : &*found;
 }
 
+const Ruling* BuildBook::ruling_on(std::string_view kind, std::string_view name) const {
+  const auto found = std::find_if(rulings.begin(), rulings.end(),
+                                  [&](const Ruling& ruling) { return ruling.kind == kind && ruling.name == name; });
+  return found == rulings.end() ? nullptr : &*found;
+}
+
 fs::path book_file(const fs::path& copies) {
   return copies / "book.json";
 }
@@ -217,12 +223,26 @@ Outcome<BuildBook> bar(const fs::path& copies, const Bar& bar) {
   });
 }
 
+Outcome<BuildBook> note_ruling(const fs::path& copies, const Ruling& ruling) {
+  BOOST_OUTCOME_TRY(check(ruling));
+  return update(copies, [&](BuildBook& book) {
+    std::erase_if(book.rulings,
+                  [&](const Ruling& other) { return other.kind == ruling.kind && other.name == ruling.name; });
+    book.rulings.push_back(ruling);
+    if (book.rulings.size() > kMostRulings) book.rulings.erase(book.rulings.begin());
+    return true;
+  });
+}
+
 Outcome<BuildBook> release(const fs::path& copies, std::string_view kind, std::string_view name,
                            std::size_t& released) {
   released = 0;
   return update(copies, [&](BuildBook& book) {
     released = std::erase_if(book.bars,
                              [&](const Bar& bar) { return bar.name == name && (kind.empty() || bar.kind == kind); });
+    released += std::erase_if(book.rulings, [&](const Ruling& ruling) {
+      return !ruling.passes && ruling.name == name && (kind.empty() || ruling.kind == kind);
+    });
     return released > 0;
   });
 }

@@ -27,14 +27,25 @@ struct Bar {
   std::int64_t since_unix_ms = 0;
 };
 
+/// What the gate last said about one plugin (plugins.gate): may this build take the place of that one?
+struct Ruling {
+  std::string kind, name, version, checksum;  // of the build that was judged
+  std::string pair;                           // which question it answers: both builds, their options, the replay
+  bool passes = false;
+  std::string reason;  // why not
+  std::int64_t since_unix_ms = 0;
+};
+
 /// What the file says at one moment.
 struct BuildBook {
   std::vector<Build> builds;  // oldest first; at most kKeptBuilds of one kind and name
   std::vector<Bar> bars;
+  std::vector<Ruling> rulings;  // one for each kind and name: the last
 
   const Bar* bar_of(std::string_view checksum) const;
   /// The newest build of that plugin that is neither barred nor `other_than`; nullptr when there is none.
   const Build* last_good(std::string_view kind, std::string_view name, std::string_view other_than) const;
+  const Ruling* ruling_on(std::string_view kind, std::string_view name) const;  // nullptr when there is none
 };
 
 inline constexpr std::size_t kKeptBuilds = 3;
@@ -52,7 +63,9 @@ Outcome<BuildBook> read_book(const std::filesystem::path& copies);
 Outcome<BuildBook> note_build(const std::filesystem::path& copies, const Build& build);  // moves a known one to the end
 Outcome<BuildBook> bar(const std::filesystem::path& copies, const Bar& bar);             // a second bar of one checksum
                                                                                          // changes nothing
-/// Takes away all bars of the plugins called `name`; `kind` empty: of any kind. `released`: how many there were.
+Outcome<BuildBook> note_ruling(const std::filesystem::path& copies, const Ruling& ruling);  // in the last one's place
+/// Takes away all bars of the plugins called `name`, and what the gate has against them; `kind` empty: of any kind.
+/// `released`: how many there were.
 Outcome<BuildBook> release(const std::filesystem::path& copies, std::string_view kind, std::string_view name,
                            std::size_t& released);
 

@@ -12,6 +12,7 @@
 #include "gearbox/link/keys.hpp"
 #include "gearbox/toml/document.hpp"
 #include "plugin_host/resolve.hpp"
+#include "plugin_host/swap_keeper.hpp"
 
 namespace gearbox::plugin_host {
 
@@ -51,6 +52,7 @@ struct PluginHost::State {
   std::shared_ptr<CallRules> rules = std::make_shared<CallRules>();
   std::shared_ptr<CallRecord> record;
   std::unique_ptr<Loader> loader;
+  std::unique_ptr<SwapKeeper> keeper;  // null: of whoever only looks
 
   // The looking thread's.
   FolderFiles shipped, dropped;
@@ -79,7 +81,10 @@ struct PluginHost::State {
   Outcome<Instant> look_at_files(Instant now, bool first, const config::PluginsConfig& config);
   bool read_book_if_changed();
   void bar_what_fails();
-  Outcome<TablePtr> next_table(const config::PluginsConfig& config, const Needs& needs, bool is_new);
+  Outcome<TablePtr> next_table(const config::PluginsConfig& config, const Needs& needs, bool is_new,
+                               Instant& look_again);
+  Outcome<void> pass_gate(const ResolveInput& input, const config::PluginsConfig& config, bool is_new,
+                          Resolved& resolved, Instant& look_again);
   Outcome<void> judge(const config::PluginsConfig& config, const Resolved& resolved) const;
   Given options_for(const PluginKey& key, const LoadedBuild& build, const config::PluginsConfig& config);
   bool stands_in(const PluginKey& key, const Chosen& chosen) const;
@@ -233,7 +238,22 @@ Outcome<void> PluginHost::State::judge(const config::PluginsConfig& config, cons
   return done();
 }
 
-Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& config, const Needs& needs, bool is_new) {
+Outcome<void> PluginHost::State::pass_gate(const ResolveInput& input, const config::PluginsConfig& config, bool is_new,
+                                           Resolved& resolved, Instant& look_again) {
+  if (!keeper) return done();
+  const TablePtr now = this->now();
+  SwapKeeper::Input swaps;
+  swaps.config = &config;
+  swaps.is_new = is_new;
+  swaps.needs = input.needs;
+  swaps.needs_before = &now->needs_;
+  for (const auto& [key, entry] : now->entries_) swaps.in_force.emplace(key, InForce{entry.build, entry.options});
+  swaps.reload = input.reload;
+  return keeper->apply(swaps, book, resolved, look_again);
+}
+
+Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& config, const Needs& needs, bool is_new,
+                                                Instant& look_again) {
   ResolveInput input;
   input.shipped = &shipped;
   input.dropped = &dropped;
@@ -255,10 +275,11 @@ Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& con
     if (!loaded && loaded.error().code == Errc::bad_plugin) not_reloaded.insert(build.checksum);
     return loaded;
   };
-  const Resolved resolved = resolve(input);
+  Resolved resolved = resolve(input);
   if (is_new) {
     BOOST_OUTCOME_TRY(judge(config, resolved));
   }
+  BOOST_OUTCOME_TRY(pass_gate(input, config, is_new, resolved, look_again));
   auto next = std::make_shared<Table>();
   bool changed = false;
   for (const auto& [key, chosen] : resolved.serving) {
@@ -282,12 +303,17 @@ Outcome<TablePtr> PluginHost::State::next_table(const config::PluginsConfig& con
     next->entries_.emplace(key, std::move(entry));
   }
   next->others_ = resolved.others;
+  next->needs_ = needs;
   for (const Bar& bar : book.bars) next->barred_.emplace(bar.kind, bar.name);
   next->rules_ = Table::Rules{config.call_budget, config.hang, config.fault_limit};
   const auto same = [](const PluginInfo& a, const PluginInfo& b) {
     return a.file == b.file && a.state == b.state && a.reason == b.reason && a.checksum == b.checksum;
   };
+  const auto same_need = [](const Need& a, const Need& b) {
+    return a.kind == b.kind && a.name == b.name && a.by == b.by;
+  };
   changed = changed || now->rules_ != next->rules_ || now->barred_ != next->barred_ ||
+            !std::equal(now->needs_.begin(), now->needs_.end(), needs.begin(), needs.end(), same_need) ||
             now->entries_.size() != next->entries_.size() ||
             !std::equal(now->others_.begin(), now->others_.end(), next->others_.begin(), next->others_.end(), same);
   if (!changed) return now;
@@ -357,7 +383,10 @@ Outcome<std::unique_ptr<PluginHost>> PluginHost::open(const HostPaths& paths, co
   state->loader->starting(true);
   BOOST_OUTCOME_TRY(state->look_at_files(Clock::now(), true, config));
   state->loader->starting(false);
-  BOOST_OUTCOME_TRY(TablePtr table, state->next_table(config, needs, true));
+  if (state->serves() && !paths.state.empty())
+    state->keeper = std::make_unique<SwapKeeper>(paths, [rules = state->rules] { rules->tell_trouble(); });
+  Instant look_again = Instant::max();  // whoever follows looks at once
+  BOOST_OUTCOME_TRY(TablePtr table, state->next_table(config, needs, true, look_again));
   std::unique_ptr<PluginHost> host(new PluginHost(std::move(state)));
   host->use(std::move(table));
   return host;
@@ -371,7 +400,7 @@ Outcome<PluginHost::Look> PluginHost::look(const config::PluginsConfig& config, 
   Look look;
   BOOST_OUTCOME_TRY(look.look_again, state_->look_at_files(Clock::now(), false, config));
   state_->bar_what_fails();
-  BOOST_OUTCOME_TRY(look.table, state_->next_table(config, needs, is_new));
+  BOOST_OUTCOME_TRY(look.table, state_->next_table(config, needs, is_new, look.look_again));
   return look;
 }
 
@@ -427,6 +456,7 @@ std::vector<fs::path> PluginHost::folders() const {
 
 void PluginHost::interrupt() {
   state_->loader->interrupt();
+  if (state_->keeper) state_->keeper->interrupt();
 }
 
 void PluginHost::on_trouble(std::function<void()> trouble) {

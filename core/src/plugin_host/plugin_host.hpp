@@ -44,8 +44,8 @@ struct PluginInfo {
   std::string name, kind, version, summary, checksum;
   std::filesystem::path file;  // where it was found
   std::string state;           // "loaded", "refused", "barred", "shadowed" (shipped, and a dropped one goes before it),
-                               // "retiring" (out of force, its library not closed yet)
-  std::string reason;          // why it is refused or barred; of a loaded one: why it is still there
+                               // "waiting" (for the gate), "retiring" (out of force, its library not closed yet)
+  std::string reason;          // why it is refused, barred or waiting; of a loaded one: why it is still there
   bool shipped = false;        // from the folder beside the executable
   bool by_options = false;     // of refused: the options in force do not fit it; with others it may serve
   bool may_pass = false;       // of refused: for want of something that may be there later (disk, processes)
@@ -62,6 +62,7 @@ struct HostPaths {
   std::filesystem::path copies;   // private copies; made when missing
   std::filesystem::path checker;  // the broker executable
   std::filesystem::path calling;  // the "now calling" record of this process; empty: none is kept
+  std::filesystem::path state{};  // of the installation: its node's recording is what the gate replays; empty: no gate
 };
 
 /// Where this process's executable finds what belongs to the installation.
@@ -130,6 +131,7 @@ class Table {
   std::map<Key, Entry> entries_;
   std::vector<PluginInfo> others_;  // refused, barred and shadowed files
   std::set<Key> barred_;            // plugins of which some build is barred
+  Needs needs_;                     // of the moment
   struct Rules {
     milliseconds call_budget{0}, hang{0};
     std::uint32_t fault_limit = 0;
@@ -162,17 +164,20 @@ class PluginHost {
   };
   /// Looks at both folders and the book of builds, and loads what is new; may take as long as a check. The table is
   /// not in force before use(). One thread at a time. `is_new`: `config` is not in force yet, and is judged; of one
-  /// that is in force, a plugin simply does not get the options that it has not. Errors: bad_config: the options do not
-  /// fit `config`'s plugins. Then nothing changes.
+  /// that is in force, a plugin simply does not get the options that it has not. With plugins.gate a build that is not
+  /// judged yet is left out, and a replay of it begun; its end is told through on_trouble(). Errors: bad_config: the
+  /// options do not fit `config`'s plugins, or the gate has not let through what only `config` changes. Then nothing
+  /// changes.
   Outcome<Look> look(const config::PluginsConfig& config, const Needs& needs, bool is_new = true);
-  /// Ends a check under way, and lets no other begin: the host is about to be closed. Any thread.
+  /// Ends a check and a replay under way, and lets no other begin: the host is about to be closed. Any thread.
   void interrupt();
   /// Puts it in force and logs what is new, one line each. Same thread as look().
   void use(TablePtr table);
 
   /// Which folders tell of something new.
   std::vector<std::filesystem::path> folders() const;
-  /// Called from inside a plugin's call when its build has failed too often; must not block. look() deals with it.
+  /// Called from inside a plugin's call when its build has failed too often, and from the gate's thread when a replay
+  /// is over; must not block. look() deals with it.
   void on_trouble(std::function<void()> trouble);
 
  private:

@@ -1,6 +1,8 @@
 #include "recording/recorder.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 #include "gearbox/base/error.hpp"
 #include "gearbox/base/text.hpp"
@@ -54,6 +56,17 @@ Parts parts_of(const explain::Trace& trace) {
 
 }  // namespace
 
+std::string payload_file(std::uint64_t number) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "%08llu.bin", static_cast<unsigned long long>(number));
+  return name.data();
+}
+
+void Recorder::limit_payloads(std::size_t limit) {
+  payload_limit_ = limit;
+  trim();
+}
+
 void Recorder::limit(std::size_t limit) {
   limit_ = limit;
   trim();
@@ -62,12 +75,21 @@ void Recorder::limit(std::size_t limit) {
 void Recorder::trim() {
   while (entries_.size() > limit_ || bytes_ > kMaxBytes) {
     bytes_ -= entries_.front().rest.size();
+    if (entries_.front().payload) payload_bytes_ -= entries_.front().payload->bytes.size();
     entries_.pop_front();
     ++first_;
   }
+  // Payloads go before their lines: the lines are small.
+  first_payload_ = std::max(first_payload_, first_);
+  while (payload_bytes_ > payload_limit_ && first_payload_ < first_ + entries_.size()) {
+    std::optional<Payload>& oldest = entries_[first_payload_ - first_].payload;
+    if (oldest) payload_bytes_ -= oldest->bytes.size();
+    oldest.reset();
+    ++first_payload_;
+  }
 }
 
-void Recorder::note(const explain::Trace& trace) {
+void Recorder::note(const explain::Trace& trace, std::optional<Payload> payload) {
   if (limit_ == 0) return;
   const Parts parts = parts_of(trace);
   const Instant first = parts.first == Instant{} ? trace.ready : parts.first;
@@ -87,9 +109,9 @@ void Recorder::note(const explain::Trace& trace) {
   add(std::to_string(trace.result_bytes));
   add(trace.error == Errc{} ? std::string_view() : name_of(trace.error));
   add(steps_of(trace));
-  rest += '\n';
   bytes_ += rest.size();
-  entries_.push_back({us_since_began(trace.arrived), std::move(rest)});
+  if (payload) payload_bytes_ += payload->bytes.size();
+  entries_.push_back({us_since_began(trace.arrived), std::move(rest), std::move(payload)});
   trim();
 }
 
@@ -105,7 +127,14 @@ Instant Recorder::earliest(Instant since, Instant otherwise) const {
   return began_ + microseconds(earliest);
 }
 
-Piece Recorder::piece(std::uint64_t from, Instant since, Instant zero, std::size_t most_bytes) const {
+const Payload* Recorder::payload(std::uint64_t number) const {
+  if (number < first_ || number >= first_ + entries_.size()) return nullptr;
+  const Entry& entry = entries_[number - first_];
+  return entry.payload ? &*entry.payload : nullptr;
+}
+
+Piece Recorder::piece(std::uint64_t from, Instant since, Instant zero, std::size_t most_bytes,
+                      bool with_payloads) const {
   const std::int64_t since_us = us_since_began(since);
   const std::int64_t zero_us = us_since_began(zero);
   Piece piece;
@@ -114,12 +143,16 @@ Piece Recorder::piece(std::uint64_t from, Instant since, Instant zero, std::size
     // Later than the zero: a request that was open when the first piece was asked for has ended since.
     if (entry.at_us < since_us || entry.at_us < zero_us) continue;
     const std::string at = std::to_string(entry.at_us - zero_us);
-    if (piece.requests > 0 && piece.lines.size() + at.size() + entry.rest.size() > most_bytes) {
+    std::string end;
+    if (with_payloads) end = entry.payload ? ',' + payload_file(number) + ',' + entry.payload->inputs : ",,";
+    end += '\n';
+    if (piece.requests > 0 && piece.lines.size() + at.size() + entry.rest.size() + end.size() > most_bytes) {
       piece.next = number;
       break;
     }
     piece.lines += at;
     piece.lines += entry.rest;
+    piece.lines += end;
     ++piece.requests;
   }
   return piece;

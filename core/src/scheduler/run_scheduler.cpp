@@ -19,6 +19,7 @@ Outcome<std::unique_ptr<gear_facts::Role>> make(boost::asio::io_context& io, con
   paths.copies = state.plugin_copies();
   paths.checker = plugin_host::own_executable();
   paths.calling = state.calling_record("scheduler");
+  paths.state = state.root;
   const plugin_host::Needs needs = needs_of(*config);
   Scheduler::Setup setup;
   setup.io = &io;

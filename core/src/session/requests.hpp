@@ -163,6 +163,7 @@ class Requests {
  private:
   void note_begin(const RequestPtr& request);
   void note_end(const RequestPtr& request);
+  std::optional<recording::Payload> recorded_payload(const Request& request) const;
   Outcome<RequestPtr> make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
                            milliseconds& wait);
   Outcome<void> check_limits(const Identity& identity, const config::LimitsConfig& limits, std::uint64_t bytes,

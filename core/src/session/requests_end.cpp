@@ -164,6 +164,22 @@ void Requests::settle(const RequestPtr& request, UploadState state) {
   asio::post(*service_.io, [this] { admit(); });
 }
 
+/// A copy: the arena's slabs are for requests that run. Nothing unless it is asked for, fits, and all of it is there.
+std::optional<recording::Payload> Requests::recorded_payload(const Request& request) const {
+  if (!request.filled || !service_.recorder->keeps_payload_of(request.ingest.plain_bytes())) return std::nullopt;
+  recording::Payload payload;
+  for (const wire::InputSpec& input : request.upload.submit().inputs) {
+    if (!payload.inputs.empty()) payload.inputs += ';';
+    payload.inputs += input.tensor.name + ':' + std::string(wire::name_of(input.tensor.dtype)) + ':';
+    const std::vector<std::int64_t>& shape = input.tensor.shape;
+    for (std::size_t i = 0; i < shape.size(); ++i) payload.inputs += (i == 0 ? "" : "x") + std::to_string(shape[i]);
+  }
+  payload.bytes.reserve(request.ingest.plain_bytes());
+  for (const ByteView view : request.ingest.plain_views())
+    payload.bytes.insert(payload.bytes.end(), view.begin(), view.end());
+  return payload;
+}
+
 void Requests::note_end(const RequestPtr& request) {
   explain::Trace* const trace = request->trace.get();
   if (trace == nullptr) return;
@@ -174,7 +190,7 @@ void Requests::note_end(const RequestPtr& request) {
     trace->reason = explain::shortened(request->error->detail);
   }
   service_.explain->end(*trace);
-  if (service_.recorder != nullptr) service_.recorder->note(*trace);
+  if (service_.recorder != nullptr) service_.recorder->note(*trace, recorded_payload(*request));
 }
 
 explain::Trace Requests::as_of_now(const explain::Trace& trace) const {

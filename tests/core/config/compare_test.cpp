@@ -39,6 +39,7 @@ balancer = "round_robin"
 spin_us = 7
 explain_requests = 12
 recorded_requests = 99
+recorded_payload_mb = 44
 drain_ms = 2000
 reattach_ms = 900
 [node.limits]
@@ -83,6 +84,13 @@ trusted_keys = ["aa112233445566778899aabbccddeeff00112233445566778899aabbccddeef
 fault_limit = 20
 call_budget_ms = 30
 hang_ms = 4000
+gate = true
+gate_trace = "make:steady,rate=3"
+gate_cluster = "tasks/read-text.toml"
+gate_model = ["tasks/read-text.toml", "gearbox.toml"]
+gate_tolerance_percent = 7.5
+gate_limit_s = 61
+gate_least_requests = 101
 [plugins.least_loaded]
 queue_limit = 5
 factor = 0.5
@@ -173,6 +181,7 @@ const Edit kEdits[] = {
     {"gearbox.toml", "spin_us = 7", "spin_us = 0", "node.spin_us: 7 -> 0"},
     {"gearbox.toml", "explain_requests = 12", "explain_requests = 0", "node.explain_requests: 12 -> 0"},
     {"gearbox.toml", "recorded_requests = 99", "recorded_requests = 0", "node.recorded_requests: 99 -> 0"},
+    {"gearbox.toml", "recorded_payload_mb = 44", "", "node.recorded_payload_mb: 44 -> 0"},
     {"gearbox.toml", "drain_ms = 2000", "drain_ms = 0", "node.drain_ms: 2000 -> 0"},
     {"gearbox.toml", "reattach_ms = 900", "reattach_ms = 0", "node.reattach_ms: 900 -> 0"},
     {"gearbox.toml", "max_upload_mb = 8", "max_upload_mb = 9", "node.limits.max_upload_mb: 8 -> 9"},
@@ -208,6 +217,16 @@ const Edit kEdits[] = {
     {"gearbox.toml", "fault_limit = 20", "", "plugins.fault_limit: 20 -> 10"},
     {"gearbox.toml", "call_budget_ms = 30", "", "plugins.call_budget_ms: 30 -> 100"},
     {"gearbox.toml", "hang_ms = 4000", "", "plugins.hang_ms: 4000 -> 10000"},
+    {"gearbox.toml", "gate = true", "", "plugins.gate: true -> false"},
+    {"gearbox.toml", "make:steady,rate=3", "make:steady,rate=4",
+     "plugins.gate_trace: make:steady,rate=3 -> make:steady,rate=4"},
+    {"gearbox.toml", "gate_cluster = \"tasks/read-text.toml\"", "gate_cluster = \"gearbox.toml\"",
+     "plugins.gate_cluster: tasks/read-text.toml -> gearbox.toml"},
+    {"gearbox.toml", "gate_model = [\"tasks/read-text.toml\", \"gearbox.toml\"]", "gate_model = \"gearbox.toml\"",
+     "plugins.gate_model: tasks/read-text.toml, gearbox.toml -> gearbox.toml"},
+    {"gearbox.toml", "gate_tolerance_percent = 7.5", "", "plugins.gate_tolerance_percent: 7.5 -> 5"},
+    {"gearbox.toml", "gate_limit_s = 61", "", "plugins.gate_limit_s: 61 -> 60"},
+    {"gearbox.toml", "gate_least_requests = 101", "", "plugins.gate_least_requests: 101 -> 100"},
     {"gearbox.toml", "queue_limit = 5", "queue_limit = 6", "plugins.least_loaded.queue_limit: 5 -> 6"},
     {"gearbox.toml", "factor = 0.5", "factor = 0.1", "plugins.least_loaded.factor: 0.5 -> 0.1"},
     {"gearbox.toml", "on = true", "on = false", "plugins.least_loaded.on: true -> false"},

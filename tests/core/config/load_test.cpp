@@ -240,9 +240,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadMain{"ShortKey", "[node]\ncentral_key = \"00ff\"\n", "expected 64 hexadecimal digits"},
         BadMain{"EnvWithoutPython", "[env.other]\n", "env.other: 'python' is missing"},
         BadMain{"PluginKey", "[plugins]\nfoldr = \"x\"\n", "plugins.foldr: unknown key; did you mean 'folder'?"},
-        BadMain{"PluginKeyFarFromAll", "[plugins]\nx = 1\n",
-                "plugins.x: unknown key; [plugins] has 'folder', 'trusted_keys', 'fault_limit', 'call_budget_ms', "
-                "'hang_ms' and one table for each plugin"},
+        BadMain{
+            "PluginKeyFarFromAll", "[plugins]\nx = 1\n",
+            "plugins.x: unknown key; [plugins] has 'folder', 'trusted_keys', 'fault_limit', 'call_budget_ms', "
+            "'hang_ms', 'gate', 'gate_trace', 'gate_cluster', 'gate_model', 'gate_tolerance_percent', 'gate_limit_s', "
+            "'gate_least_requests' and one table for each plugin"},
         BadMain{"NoTrustedKeys", "[plugins]\ntrusted_keys = []\n",
                 "plugins.trusted_keys: is empty: leave the line out"},
         BadMain{"TrustedKeyTooShort", "[plugins]\ntrusted_keys = [\"00ff\"]\n",
@@ -256,6 +258,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadMain{"NoFaultAllowed", "[plugins]\nfault_limit = 0\n", "0 is out of range (1 to 1000000)"},
         BadMain{"NoBudget", "[plugins]\ncall_budget_ms = 0\n", "0 is out of range (1 to 60000)"},
         BadMain{"HangTooShort", "[plugins]\nhang_ms = 99\n", "99 is out of range (100 to 3600000)"},
+        BadMain{"GateWithoutCluster", "[plugins]\ngate = true\n", "plugins.gate: needs gate_cluster"},
+        BadMain{"GateWithoutModel", "[plugins]\ngate = true\ngate_cluster = \"gearbox.toml\"\n",
+                "plugins.gate: needs gate_model"},
+        BadMain{"GateClusterGone", "[plugins]\ngate_cluster = \"gone.toml\"\n",
+                "plugins.gate_cluster: there is no file "},
+        BadMain{"GateTraceGone", "[plugins]\ngate_trace = \"gone.csv\"\n", "plugins.gate_trace: there is no file "},
+        BadMain{"GateModelNumber", "[plugins]\ngate_model = 3\n", "expected an array of texts, got an integer"},
+        BadMain{"GateTolerance", "[plugins]\ngate_tolerance_percent = -1\n", "plugins.gate_tolerance_percent: "},
         BadMain{"PluginArray", "[plugins.x]\na = [1]\n",
                 "plugins.x.a: expected a number, true, false or a text, got an array"},
         BadMain{"Duplicate", "[central]\nidle_ms = 1000\nidle_ms = 2000\n", "gearbox.toml:15:"},

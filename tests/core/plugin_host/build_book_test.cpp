@@ -54,6 +54,33 @@ TEST(BuildBook, KeepsWhatWasWrittenForTheNextReader) {
   EXPECT_EQ(info.st_mode & 0777, 0600U);
 }
 
+TEST(BuildBook, KeepsTheLastRulingOnAPluginAndReleasesRefusals) {
+  const ScratchFolder folder;
+  Ruling ruling{"balancer", "moody", "1.b", sum('b'), sum('0'), true, "", 7};
+  ASSERT_TRUE(note_ruling(folder.path(), ruling));
+  ruling.passes = false;
+  ruling.pair = sum('1');
+  ruling.reason = "worse: p99_s 1 -> 2";
+  ASSERT_TRUE(note_ruling(folder.path(), ruling));
+  const auto book = read_book(folder.path());
+  ASSERT_TRUE(book);
+  ASSERT_EQ(book.value().rulings.size(), 1U);
+  const Ruling* read = book.value().ruling_on("balancer", "moody");
+  ASSERT_NE(read, nullptr);
+  EXPECT_FALSE(read->passes);
+  EXPECT_EQ(read->pair, sum('1'));
+  EXPECT_EQ(read->checksum, sum('b'));
+  EXPECT_EQ(read->reason, "worse: p99_s 1 -> 2");
+  EXPECT_EQ(book.value().ruling_on("gear", "moody"), nullptr);
+  std::size_t released = 0;
+  const auto after = release(folder.path(), "balancer", "moody", released);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(released, 1U);
+  EXPECT_TRUE(after.value().rulings.empty());
+  ruling.pair = "short";
+  EXPECT_FALSE(note_ruling(folder.path(), ruling)) << "no question has such a name";
+}
+
 TEST(BuildBook, MovesAKnownBuildToTheEndAndKeepsItsTime) {
   const ScratchFolder folder;
   ASSERT_TRUE(note_build(folder.path(), build('a')));

@@ -127,5 +127,56 @@ TEST(Recorder, TellsOfTheLastWhileOnlyAndFromItsFirstArrival) {
   EXPECT_EQ(recorder.earliest(kBegan + seconds(60), kBegan + seconds(90)), kBegan + seconds(90));
 }
 
+Payload payload_of(const std::string& text) {
+  Payload payload;
+  payload.inputs = "image:UINT8:" + std::to_string(text.size());
+  payload.bytes.assign(view_of(text).begin(), view_of(text).end());
+  return payload;
+}
+
+TEST(Recorder, KeepsNoPayloadUnlessItIsAskedFor) {
+  Recorder recorder(10, kBegan);
+  EXPECT_FALSE(recorder.keeps_payload_of(1));
+  recorder.note(trace_at(milliseconds(0)), payload_of("secret"));
+  EXPECT_EQ(recorder.payload(0), nullptr);
+  EXPECT_EQ(recorder.payload_bytes(), 0U);
+  EXPECT_EQ(recorder.piece(0, kBegan, kBegan, 1 << 20, true).lines, "0,read,ann,0,0,3000,2000,30000,30000,40,,,,\n");
+}
+
+TEST(Recorder, NamesTheFilesOfPayloadsOnlyToWhomAsksForThem) {
+  Recorder recorder(10, kBegan);
+  recorder.limit_payloads(10);
+  ASSERT_TRUE(recorder.keeps_payload_of(10));
+  EXPECT_FALSE(recorder.keeps_payload_of(11));
+  EXPECT_FALSE(recorder.keeps_payload_of(0));
+  recorder.note(trace_at(milliseconds(0)), payload_of("hello"));
+  EXPECT_EQ(all_of(recorder), "0,read,ann,0,0,3000,2000,30000,30000,40,,\n");
+  EXPECT_EQ(recorder.piece(0, kBegan, kBegan, 1 << 20, true).lines,
+            "0,read,ann,0,0,3000,2000,30000,30000,40,,,00000000.bin,image:UINT8:5\n");
+  ASSERT_NE(recorder.payload(0), nullptr);
+  EXPECT_EQ(text_of(recorder.payload(0)->bytes), "hello");
+}
+
+TEST(Recorder, ForgetsTheOldestPayloadsBeforeTheirLines) {
+  Recorder recorder(3, kBegan);
+  recorder.limit_payloads(10);
+  recorder.note(trace_at(milliseconds(0)), payload_of("aaaa"));
+  recorder.note(trace_at(milliseconds(1)));
+  recorder.note(trace_at(milliseconds(2)), payload_of("bbbb"));
+  EXPECT_EQ(recorder.payload_bytes(), 8U);
+  recorder.note(trace_at(milliseconds(3)), payload_of("cccc"));  // the first line has gone, its payload with it
+  EXPECT_EQ(recorder.payload_bytes(), 8U);
+  EXPECT_EQ(recorder.payload(0), nullptr);
+  recorder.limit_payloads(5);
+  EXPECT_EQ(recorder.size(), 3U);
+  EXPECT_EQ(recorder.payload(2), nullptr);
+  ASSERT_NE(recorder.payload(3), nullptr);
+  EXPECT_EQ(text_of(recorder.payload(3)->bytes), "cccc");
+  EXPECT_EQ(recorder.payload_bytes(), 4U);
+  recorder.limit(0);
+  EXPECT_EQ(recorder.payload_bytes(), 0U);
+  EXPECT_FALSE(recorder.keeps_payload_of(1));
+}
+
 }  // namespace
 }  // namespace gearbox::recording

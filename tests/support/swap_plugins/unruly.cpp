@@ -1,5 +1,5 @@
 // A balancer that serves well until it has been called often enough, more often than any check calls it: then it
-// crashes, hangs or throws, as it was compiled.
+// crashes, hangs or throws, as it was compiled. "favours" sends everything to one candidate, from the first call on.
 #include <unistd.h>
 
 #include <csignal>
@@ -20,6 +20,9 @@ class Unruly final : public plugin::Balancer {
   gearbox::Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
                                              std::span<const plugin::CandidateView> candidates,
                                              gearbox::Instant now) override {
+#if defined(UNRULY_favours)
+    return candidates.front().id;
+#endif
     if (++calls_ > kGoodCalls) misbehave();
     return good_.pick(request, candidates, now);
   }
