@@ -66,23 +66,31 @@ class SummingEngine(Engine):
         return next(role.rank for role in roles.values()
                     if role.replica == replica and role.first and role.kv_heads[0] == 0 and role.owned[block])
 
-    def import_cache(self, moves):
+    def import_cache(self, moves, brought=None):
         moved = Moved()
-        for move in moves:
+        for number, move in enumerate(moves):
+            came = {}
             for block in range(move.first, move.end) if move.old >= 0 else ():
                 old = self.owner(self.roles, move.old, block)
                 if self.owner(self.next[0], move.new, block) == self.rank != old:
                     place = (move.slot, slice(block * BLOCK, block * BLOCK + BLOCK))
-                    self.arenas[self.rank][place] = self.arenas[old][place]
+                    if old in self.arenas:
+                        self.arenas[self.rank][place] = self.arenas[old][place]
+                    else:  # on another host
+                        blocks = came.setdefault(old, np.frombuffer(brought[number, old], np.int64).reshape(-1, BLOCK).copy())
+                        self.arenas[self.rank][place] = blocks[0]
+                        came[old] = blocks[1:]
                     moved.units, moved.bytes = moved.units + 1, moved.bytes + 8 * BLOCK
         self.moved += moved.bytes
         return moved
 
-    def export_cache(self, slots, first, end):
-        return b"".join(self.arenas[self.rank][slot, first * BLOCK:end * BLOCK].tobytes() for slot in slots)
+    def export_cache(self, move, rank):
+        return b"".join(self.arenas[self.rank][move.slot, block * BLOCK:block * BLOCK + BLOCK].tobytes()
+                        for block in range(move.first, move.end)
+                        if self.owner(self.roles, move.old, block) == self.rank and self.owner(self.next[0], move.new, block) == rank)
 
-    def switch(self, moves):
-        moved = self.import_cache(moves)
+    def switch(self, moves, brought=None):
+        moved = self.import_cache(moves, brought)
         self.old = self.links
         (self.roles, self.links), self.next = self.next, None
         return moved

@@ -10,7 +10,9 @@
 #include "central/frames.hpp"
 #include "central/server_state.hpp"
 #include "gearbox/base/text.hpp"
+#include "gearbox/link/ticket.hpp"
 #include "gearbox/wire/messages.hpp"
+#include "link/json_reader.hpp"
 
 namespace gearbox::central {
 
@@ -102,6 +104,47 @@ std::string answer_lease(const ServerState& state, const std::string& text, cons
       boost::json::object{{"code", static_cast<unsigned>(answer.error().code)}, {"detail", answer.error().detail}});
 }
 
+/// The way from a node to another one, and a ticket for ranks of one group there.
+/// Errors: bad_frame, bad_name; no_node: it is not there.
+Outcome<wire::Located> way_to_ranks(const ServerState& state, const std::string& text, const NodeEntry& node) {
+  boost::system::error_code bad;
+  const boost::json::value request = boost::json::parse(text, bad);
+  if (bad || !request.is_object()) return Error{Errc::bad_frame, "ranks_ask: no JSON object"};
+  std::string wanted;
+  wire::Ticket ticket;
+  link::ObjectReader reader(request.get_object());
+  reader.read("node", wanted, kMaxNameBytes);
+  reader.read("group", ticket.ranks, kMaxNameBytes);
+  BOOST_OUTCOME_TRY(reader.result());
+  BOOST_OUTCOME_TRY(check_name("node", wanted));
+  BOOST_OUTCOME_TRY(check_name("group", ticket.ranks));
+  const Instant now = Clock::now();
+  const auto& nodes = state.registry.nodes();
+  const auto found =
+      std::find_if(nodes.begin(), nodes.end(), [&](const auto& each) { return each.second.name == wanted; });
+  if (found == nodes.end() || !state.registry.alive(found->second, now)) {
+    return Error{Errc::no_node, "node '" + wanted + "' is not there"};
+  }
+  const NodeState& other = found->second;
+  ticket.device = node.key;
+  ticket.user = node.name;
+  ticket.node = to_text(other.key);
+  ticket.expires_unix_ms = state.time.unix_ms(now) + state.config.ticket_ttl.count();
+  ticket.key_id = state.key_id;
+  wire::Located way;
+  way.node = other.name;
+  way.addresses = other.report.addresses;
+  way.node_key = other.report.channel_key;
+  way.ticket = link::sign_ticket(state.signing, ticket);
+  way.ticket_ttl_ms = static_cast<std::uint32_t>(state.config.ticket_ttl.count());
+  return way;
+}
+
+std::string answer_ranks(const ServerState& state, const std::string& text, const NodeEntry& node) {
+  const Outcome<wire::Located> way = way_to_ranks(state, text, node);
+  return way ? wire::to_json(way.value()) : wire::to_json(wire::to_message(way.error()));
+}
+
 }  // namespace
 
 asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared_ptr<FrameStream> stream,
@@ -132,6 +175,11 @@ asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared
     if (frame.value().header.type == wire::FrameType::lease_ask) {
       std::string told = answer_lease(*state, frame.value().json, node);
       good = co_await send(stream, wire::FrameType::lease_told, request, std::move(told));
+      continue;
+    }
+    if (frame.value().header.type == wire::FrameType::ranks_ask) {
+      std::string told = answer_ranks(*state, frame.value().json, node);
+      good = co_await send(stream, wire::FrameType::ranks_told, request, std::move(told));
       continue;
     }
     if (frame.value().header.type != wire::FrameType::node_report) continue;  // of a later version

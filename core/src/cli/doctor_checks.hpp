@@ -25,6 +25,8 @@ std::vector<Finding> check_memory(const config::Config& config);
 std::vector<Finding> check_environments(const config::Config& config, const config::StateDir& state);
 /// Free, or ours: then the role that listens there says so itself.
 std::vector<Finding> check_ports(const config::Config& config, const config::StateDir& state);
+/// Of models whose ranks live on several hosts: what goes between them in the clear.
+std::vector<Finding> check_ranks(const config::Config& config);
 std::vector<Finding> check_state_folder(const config::StateDir& state);
 std::vector<Finding> check_clock();
 

@@ -89,6 +89,7 @@ void run_doctor(CliContext& context) {
   if (config) {
     all.push_back({"configuration", Verdict::ok, config.value()->folder.string(), {}});
     append(all, check_tasks(*config.value()));
+    append(all, check_ranks(*config.value()));
     append(all, check_descriptors(*config.value()));
     append(all, check_memory(*config.value()));
     if (state) {  // these look at what lies there

@@ -49,8 +49,8 @@ Outcome<void> from_json(std::string_view text, Located& into) {
 }
 
 std::string to_json(const Ticket& m) {
-  return JsonWriter()
-      .add("device", m.device)
+  JsonWriter writer;
+  writer.add("device", m.device)
       .add("user", m.user)
       .add("tenant", m.tenant)
       .add("weight", m.weight)
@@ -63,8 +63,9 @@ std::string to_json(const Ticket& m) {
       .add("node", m.node)
       .add("expires_unix_ms", m.expires_unix_ms)
       .add("key_id", m.key_id)
-      .add("placement", m.placement)
-      .take();
+      .add("placement", m.placement);
+  if (!m.ranks.empty()) writer.add("ranks", m.ranks);
+  return writer.take();
 }
 Outcome<void> from_json(std::string_view text, Ticket& into) {
   return link::read_message<Ticket>(text, into, [](ObjectReader& r, Ticket& m) {
@@ -82,6 +83,7 @@ Outcome<void> from_json(std::string_view text, Ticket& into) {
     r.read("expires_unix_ms", m.expires_unix_ms);
     r.read("key_id", m.key_id);
     r.read("placement", m.placement);
+    r.read("ranks", m.ranks);
   });
 }
 

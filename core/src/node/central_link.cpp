@@ -148,26 +148,44 @@ asio::awaitable<Outcome<void>> CentralLink::visit(std::shared_ptr<CentralLink> s
   co_return done();
 }
 
-/// One report and its answer; a question for a lease goes in front of it, so that a central which does not know such
-/// questions answers the report all the same.
+/// Questions go in front of a report, so that a central which does not know them answers the report all the same.
+asio::awaitable<Outcome<void>> CentralLink::send_questions(std::shared_ptr<CentralLink> self,
+                                                           std::shared_ptr<FrameStream> stream) {
+  FrameHeader header;
+  header.type = FrameType::lease_ask;
+  for (std::optional<std::string> next = self->leases_.to_send(Clock::now());; next = self->ways_.to_send()) {
+    if (next) {
+      std::string text = std::move(*next);
+      Outcome<void> sent = co_await FrameStream::write_frame(stream, header, std::move(text), ByteView(), kAnswerLimit);
+      if (!sent) co_return sent.error();
+    } else if (header.type == FrameType::ranks_ask) {
+      break;
+    }
+    header.type = FrameType::ranks_ask;  // the lease was the first one, or there was none
+  }
+  co_return done();
+}
+
+void CentralLink::not_told(const Error& why) {
+  leases_.not_told(why);
+  ways_.not_told(why);
+}
+
+/// One report, what is asked along with it, and the answers.
 asio::awaitable<Outcome<wire::Frame>> CentralLink::report(std::shared_ptr<CentralLink> self,
                                                           std::shared_ptr<FrameStream> stream) {
-  FrameHeader header;
-  if (std::optional<std::string> question = self->leases_.to_send(Clock::now())) {
-    header.type = FrameType::lease_ask;
-    std::string text = std::move(*question);
-    Outcome<void> asked = co_await FrameStream::write_frame(stream, header, std::move(text), ByteView(), kAnswerLimit);
-    if (!asked) {
-      self->leases_.not_told(asked.error());
-      co_return asked.error();
-    }
+  Outcome<void> asked = co_await send_questions(self, stream);
+  if (!asked) {
+    self->not_told(asked.error());
+    co_return asked.error();
   }
+  FrameHeader header;
   header.type = FrameType::node_report;
   std::string report = wire::to_json(self->setup_.report());
   Outcome<void> reported =
       co_await FrameStream::write_frame(stream, header, std::move(report), ByteView(), kAnswerLimit);
   if (!reported) {
-    self->leases_.not_told(reported.error());
+    self->not_told(reported.error());
     co_return reported.error();
   }
   for (;;) {
@@ -176,8 +194,12 @@ asio::awaitable<Outcome<wire::Frame>> CentralLink::report(std::shared_ptr<Centra
       self->leases_.told(answer.value().json, Clock::now());
       continue;
     }
-    const Error skipped{Errc::not_found, "this central gives no leases to other hosts: it is of an earlier version"};
-    self->leases_.not_told(answer ? skipped : answer.error());
+    if (answer && answer.value().header.type == FrameType::ranks_told) {
+      self->ways_.told(answer.value().json);
+      continue;
+    }
+    const Error skipped{Errc::not_found, "this central does not know such questions: it is of an earlier version"};
+    self->not_told(answer ? skipped : answer.error());
     co_return std::move(answer);
   }
 }
@@ -187,6 +209,22 @@ Outcome<boost::json::object> CentralLink::lease(const boost::json::object& reque
   BOOST_OUTCOME_TRY(boost::json::object answer, leases_.ask(request, Clock::now()));
   if (answer.contains("pending") && !leases_.waits()) hurry();
   return answer;
+}
+
+asio::awaitable<Outcome<wire::Located>> CentralLink::way(std::shared_ptr<CentralLink> self, std::string node,
+                                                         std::string group) {
+  if (!self->connected_) {
+    co_return Error{Errc::unreachable, "central: " + (self->last_error_.empty() ? "not yet" : self->last_error_)};
+  }
+  Outcome<std::shared_ptr<RankWays::Question>> asked = self->ways_.ask(self->setup_.io->get_executor(), node, group);
+  if (!asked) co_return asked.error();
+  const std::shared_ptr<RankWays::Question> question = asked.value();
+  self->hurry();
+  question->told.expires_after(kAnswerLimit + kReportEvery);
+  boost::system::error_code woken;
+  co_await question->told.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  if (question->answer) co_return *question->answer;
+  co_return Error{Errc::timeout, "central has not told the way in time"};
 }
 
 void CentralLink::learn(const wire::ReportOk& answer, const CentralKey& central) {

@@ -23,6 +23,7 @@
 #include "gearbox/wire/messages.hpp"
 #include "node/learned_file.hpp"
 #include "node/lease_relay.hpp"
+#include "node/rank_ways.hpp"
 
 namespace gearbox::node {
 
@@ -64,11 +65,18 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
 
   /// What this host's scheduler asks of central's leases: see LeaseRelay. Errors: unreachable: central does not answer.
   Outcome<boost::json::object> lease(const boost::json::object& request);
+  /// The way to `node`, with a ticket to have ranks of `group` started there. Errors: what central says (no_node);
+  /// unreachable: central does not answer; timeout; overloaded.
+  static boost::asio::awaitable<Outcome<wire::Located>> way(std::shared_ptr<CentralLink> self, std::string node,
+                                                            std::string group);
 
  private:
   static boost::asio::awaitable<Outcome<void>> visit(std::shared_ptr<CentralLink> self);
   static boost::asio::awaitable<Outcome<wire::Frame>> report(std::shared_ptr<CentralLink> self,
                                                              std::shared_ptr<net::FrameStream> stream);
+  static boost::asio::awaitable<Outcome<void>> send_questions(std::shared_ptr<CentralLink> self,
+                                                              std::shared_ptr<net::FrameStream> stream);
+  void not_told(const Error& why);
   void learn(const wire::ReportOk& answer, const CentralKey& central);
   void take(const wire::ReportOk& answer);
   void remember(const wire::ReportOk& answer, const CentralKey& central);
@@ -84,6 +92,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   bool useless_ = false;  // the last connection gave no answer to a report
   std::string last_error_;
   LeaseRelay leases_;
+  RankWays ways_;
   std::map<std::string, PublicKey> ticket_keys_;
   std::set<PublicKey> revoked_;
   std::int64_t central_unix_ms_ = 0;

@@ -57,6 +57,7 @@ Node::~Node() {
     central_->stop();
     central_->join();
   }
+  if (rank_streams_) rank_streams_->join();
   for (DeviceSession* session : sessions_) session->close();
   if (device_loop_) device_loop_->stop();
   if (local_loop_) local_loop_->stop();
@@ -115,6 +116,16 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   central.report = [this] { return report_of(facts()); };
   central.learned = [this] { close_revoked(); };
   central_ = std::make_shared<CentralLink>(std::move(central));
+  RankStreams::Setup ranks;
+  ranks.io = io_.get();
+  ranks.keys = signing_keys_;
+  ranks.hosts = state_.run() / "ranks";
+  ranks.central = central_;
+  ranks.connect = [this](const std::string& url, Instant deadline) -> Outcome<plugin::Connection> {
+    BOOST_OUTCOME_TRY(const auto transport, plugins_->transport_for(url));
+    return transport->connect(url, deadline);
+  };
+  rank_streams_ = std::make_shared<RankStreams>(std::move(ranks));
   return follow();
 }
 
@@ -218,6 +229,9 @@ void Node::fill_service() {
   service_.still_good = [this](const session::Identity& identity) -> Outcome<void> {
     if (identity.local) return done();
     return central_->still_good(identity.ticket, identity.ticket.device);
+  };
+  service_.serve_ranks = [this](std::shared_ptr<net::FrameStream> from, std::string text, session::Identity who) {
+    return RankStreams::serve(rank_streams_, std::move(from), std::move(text), std::move(who));
   };
   service_.control = [this](const std::string& text) {
     return serving::answer_control(

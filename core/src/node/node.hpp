@@ -19,6 +19,7 @@
 #include "node/facts.hpp"
 #include "node/gpu_watch.hpp"
 #include "node/instances.hpp"
+#include "node/rank_streams.hpp"
 #include "plugin_host/plugin_host.hpp"
 #include "recording/recorder.hpp"
 #include "serving/accept_loop.hpp"
@@ -96,6 +97,7 @@ class Node {
   session::Service service_;
   std::unique_ptr<session::Requests> requests_;
   std::shared_ptr<CentralLink> central_;
+  std::shared_ptr<RankStreams> rank_streams_;
   std::optional<serving::UnixListener> local_door_;
   std::shared_ptr<serving::AcceptLoop> device_loop_, local_loop_;
   std::unordered_set<session::DeviceSession*> sessions_;

@@ -93,7 +93,7 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
   Outcome<wire::Hello> hello = Error{Errc::bad_frame, "the first frame is no hello"};
   if (first.value().header.type == FrameType::hello) hello = wire::parse<wire::Hello>(first.value().json);
   Outcome<void> identified = hello ? self->identify(hello.value()) : Outcome<void>(hello.error());
-  if (identified && self->door_ == Door::sealed) {
+  if (identified && self->door_ == Door::sealed && self->identity_.ticket.ranks.empty()) {
     identified = self->requests_.joined(self->identity_.ticket.device);
     self->joined_ = identified.has_value();
   }
@@ -127,10 +127,14 @@ Outcome<void> DeviceSession::identify(const wire::Hello& hello) {
     identity_.local = true;
     return done();
   }
-  if (hello.role != "device")
+  const bool is_node = hello.role == "node";  // of another host, for a rank of its group
+  if (hello.role != "device" && !is_node)
     return Error{Errc::not_allowed, "a node serves devices, not role '" + escaped(hello.role, 32) + "'"};
   BOOST_OUTCOME_TRY(link::check_hello(hello, stream_->h()));
   BOOST_OUTCOME_TRY(identity_.ticket, service_.check_ticket(hello.ticket, hello.key));
+  if (is_node == identity_.ticket.ranks.empty()) {
+    return Error{Errc::not_allowed, "a node comes for ranks, and nobody else does"};
+  }
   identity_.ticket.node = std::string();  // it was us; an idle connection keeps no more than it needs
   identity_.ticket.device = hello.key;
   return done();
@@ -149,6 +153,10 @@ asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader head
     case FrameType::upload_data: {
       Outcome<void> read = co_await read_chunk(self, header);
       co_return read;
+    }
+    case FrameType::ranks_open: {
+      Outcome<void> served = co_await serve_ranks(self, header);
+      co_return served;
     }
     case FrameType::control: {
       Bytes body(header.json_bytes + header.payload_bytes);

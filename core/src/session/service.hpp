@@ -2,6 +2,7 @@
 // strand.
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "dispatch/dispatcher.hpp"
 #include "explain/book.hpp"
 #include "gearbox/link/keys.hpp"
+#include "gearbox/net/frame_stream.hpp"
 #include "gearbox/plugin/codec.hpp"
 #include "gearbox/wire/messages.hpp"
 #include "journal/journal.hpp"
@@ -51,6 +53,10 @@ struct Service {
   /// May a session that was let in begin another request? Errors: expired_ticket, not_allowed (revoked): the session
   /// ends.
   std::function<Outcome<void>(const Identity&)> still_good;
+  /// A connection that has asked for a rank of a group, with the JSON of its ranks_open: serves it until its end.
+  /// Errors: said to the peer when they come before the stream was open; closed at its end.
+  std::function<boost::asio::awaitable<Outcome<void>>(std::shared_ptr<net::FrameStream>, std::string, Identity)>
+      serve_ranks;
   /// A command of the local command line, as JSON; its answer, as JSON. Errors: sent back in an error frame.
   std::function<Outcome<std::string>(const std::string& command)> control;
 };

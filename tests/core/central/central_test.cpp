@@ -123,6 +123,45 @@ TEST_P(CentralEndToEnd, ADeviceEnrolsLogsInAndGetsTheNodeWithATicketThatTheNodeA
   EXPECT_LE(bytes, 2048U);
 }
 
+TEST_P(CentralEndToEnd, ANodeIsToldTheWayToRanksOnAnotherOneWithATicketForThatGroupOnly) {
+  const auto node = connect_node(report_of("barn", "read-text"));
+  const auto ask_way = [](std::shared_ptr<Client> client, std::string question,
+                          std::shared_ptr<std::string> into) -> asio::awaitable<void> {
+    Outcome<void> sent = co_await Client::say(client, wire::FrameType::ranks_ask, std::move(question));
+    EXPECT_TRUE(sent);
+    Outcome<std::string> told = co_await Client::hear(client, wire::FrameType::ranks_told);
+    if (told) *into = told.value();
+  };
+  const auto told = std::make_shared<std::string>();
+  ASSERT_TRUE(drive(io_, ask_way(node, R"({"node":"barn","group":"story"})", told)));
+  const auto way = wire::parse<wire::Located>(*told);
+  ASSERT_TRUE(way) << *told;
+  EXPECT_EQ(way.value().addresses, std::vector<std::string>{"tcp://127.0.0.1:7601"});
+  std::map<std::string, PublicKey> keys;
+  for (const auto& [id, hex] : last_report_ok_.ticket_keys) keys[id] = public_key_from(hex).value();
+  link::TicketCheck against;
+  against.keys = &keys;
+  against.node = to_text(node_keys_.public_key);
+  against.device = node_keys_.public_key;
+  against.central_unix_ms = last_report_ok_.central_unix_ms;
+  const auto ticket = link::check_ticket(way.value().ticket, against);
+  ASSERT_TRUE(ticket) << ticket.error().detail;
+  EXPECT_EQ(ticket.value().user, "barn");
+  EXPECT_EQ(ticket.value().ranks, "story");
+  EXPECT_TRUE(ticket.value().tasks.empty());
+  EXPECT_FALSE(ticket.value().own_steps);
+
+  for (const auto& [question, code] :
+       std::map<std::string, Errc>{{R"({"node":"nowhere","group":"story"})", Errc::no_node},
+                                   {R"({"node":"barn","group":"../story"})", Errc::bad_name},
+                                   {"[]", Errc::bad_frame}}) {
+    ASSERT_TRUE(drive(io_, ask_way(node, question, told)));
+    const auto refusal = wire::parse<wire::ErrorMessage>(*told);
+    ASSERT_TRUE(refusal) << *told;
+    EXPECT_EQ(refusal.value().code, static_cast<std::uint16_t>(code)) << question;
+  }
+}
+
 TEST_P(CentralEndToEnd, WrongPasswordsAndUnknownUsersGetTheSameAnswer) {
   const auto wrong = enrol("maria", "not the word");
   const auto unknown = enrol("mario", kPassword);

@@ -71,6 +71,8 @@ class Batching:
                 continue
             blocks = blocks_of(len(sequence.tokens))
             if not group.ever_fits(blocks):
+                if group.is_short:
+                    return  # it fits when the host is back
                 self.waiting.pop(0).stream.end(f"the cache of a rank cannot hold {len(sequence.tokens)} positions")
                 continue
             for replica in sorted(group.replicas, key=lambda each: (len(each.sequences) + 1) / each.weight):
@@ -172,6 +174,9 @@ class Batching:
             others = [each for each in replica.sequences if not each.in_flight]
             youngest = max(others, key=lambda each: each.number)
             if youngest is sequence and len(replica.sequences) == 1 and not any(self.group.extra):
+                if self.group.is_short:
+                    self.evict(sequence)
+                    return False
                 self.remove(sequence)
                 sequence.stream.end(f"the cache of a rank cannot hold {sequence.cached + 1} positions")
                 return False

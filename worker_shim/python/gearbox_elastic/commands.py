@@ -27,8 +27,8 @@ class Commands:
         batching, group, shape = self.batching, self.group, self.group.shape
         done({"ok": True, "phase": self.phase, "gear": group.plan.gear if group.plan else None,
               "plan": group.plan.as_dict() if group.plan else None, "epoch": group.epoch, "term": self.record.term,
-              "ranks": [{"rank": n, "pid": rank.pid, "used_units": group.used[n], "units": group.units}
-                        for n, rank in sorted(group.ranks.items())],
+              "ranks": [dict(rank.place(), rank=n, used_units=group.used[n], units=group.units) for n, rank in sorted(group.ranks.items())],
+              "hosts": [host.as_dict() for host in group.hosts], "wants": self.wanted.as_dict() if self.wanted else None,
               "shift": self.shift.state if self.shift else None, "running": len(batching.running), "waiting": len(batching.waiting),
               "tokens": batching.tokens, "steps": batching.steps_done, "evicted": batching.evicted, "tidied": self.tidying.moved,
               "shifts": len(self.history),
@@ -38,8 +38,13 @@ class Commands:
 
     def _asked_plan(self, command):
         if "plan" in command:
-            return self.group.read_plan(command["plan"])
-        return plan_of_gear(command.get("gear"), self.options.ranks, self.group.shape, command.get("shares", self.options.shares))
+            plan = self.group.read_plan(command["plan"])
+        else:
+            plan = plan_of_gear(command.get("gear"), self.options.ranks, self.group.shape, command.get("shares", self.options.shares))
+        for host in self.group.hosts:
+            if set(host.numbers) & set(plan.ranks) - set(self.group.ranks):
+                raise ValueError(f"host '{host.name}' with rank {host.numbers[0]} is away: {host.why}")
+        return plan
 
     def _check_term(self, command):
         term = command.get("term", self.record.term)
@@ -67,7 +72,7 @@ class Commands:
         if not shift.only_price:
             self.history.append(answer)
             if answer["ok"]:
-                self.plan = shift.plan
+                self.plan, self.wanted = shift.plan, None
             log("shift", **{key: value for key, value in answer.items() if not isinstance(value, (list, dict))})
 
     def _drain(self, command, done):
@@ -95,7 +100,11 @@ class Commands:
         self.group.ranks.clear()
         self.plan, self.keep, self.phase = plan, False, "starting"
         for number in range(self.options.ranks):
-            self._spawn(number)
+            if self.group.host_of(number) is None:
+                self._spawn(number)
+        for host in self.group.hosts:
+            host.missing_since, host.retry_at = time.monotonic(), 0.0
+        self.wanted = None
         self.deadline = time.monotonic() + self.options.start_limit_s
         self.when_running.append(lambda: done({
             "ok": self.phase == "running", "gear": plan.gear, "pause_ms": (time.monotonic() - began) * 1000, "why": self.failure or ""}))

@@ -1,7 +1,7 @@
 """Driver: the engine core of a group. One thread of its own, "gearbox-elastic", runs everything; the rest are its callers.
 
-It starts the ranks, sends them steps, hands tokens on, changes plans (shift.py), replaces ranks that die, and listens to a control
-socket (control.py).
+It starts the ranks, sends them steps, hands tokens on, changes plans (shift.py), replaces ranks that die (mending.py), and listens to a
+control socket (control.py).
 """
 import collections
 import concurrent.futures
@@ -16,12 +16,12 @@ from .commands import Commands
 from .control import Control
 from .group import Group
 from .log import log
+from .mending import Mending
 from .record import Record
 from .sequences import Overloaded, Stream
 from .tidying import Tidying
 from .wire import WireClosed
 
-PING_LIMIT_S = 2.0
 SWITCH_S = 0.0001  # its thread must not wait 5 ms for one that takes tokens
 
 
@@ -29,7 +29,7 @@ class GroupFailed(Exception):
     """The group cannot go on."""
 
 
-class Driver(Commands):
+class Driver(Commands, Mending):
     """Threads: start(), submit(), ask() and close() from any."""
 
     def __init__(self, options, on_tokens=None):
@@ -39,6 +39,8 @@ class Driver(Commands):
         self.group = Group(options)
         self.record = Record(options.state)
         self.plan = self.group.first_plan(self.record.plan)  # to be built
+        self.wanted = None           # in place of that, when the hosts it needs are back
+        self.return_at = 0.0         # not before
         self.group.epoch = self.record.epoch
         self.batching = Batching(self.group)
         self.tidying = Tidying()
@@ -134,7 +136,8 @@ class Driver(Commands):
     def _run(self):
         try:
             for number in range(self.options.ranks):
-                self._spawn(number)
+                if self.group.host_of(number) is None:  # the others are called in the loop
+                    self._spawn(number)
             self.deadline = time.monotonic() + self.options.start_limit_s
             while not self._stopping and self.phase != "failed":
                 self._turn()
@@ -155,6 +158,7 @@ class Driver(Commands):
         for number in sorted(lost):
             self._lost(number, "its socket failed")
         self._look_after(now)
+        self._look_after_hosts(now)
         if self.shift is not None:
             self.shift.tick(now)
         if self.draining is not None and not self.batching.running and self.phase == "running":
@@ -176,17 +180,14 @@ class Driver(Commands):
             self._on_tokens()
 
     def _watching(self):
-        return self.shift is not None or self.suspects is not None or self.phase != "running"
+        return self.shift is not None or self.suspects is not None or self.phase != "running" or \
+            any(host.missing_since is not None for host in self.group.hosts)
 
     def _woken(self):
         try:
             os.read(self._wake_read, 4096)
         except BlockingIOError:
             pass
-
-    def _spawn(self, number):
-        rank = self.group.spawn(number)
-        self._selector.register(rank.wire.sock, selectors.EVENT_READ, lambda: self._read(rank))
 
     def _read(self, rank):
         if self.group.ranks.get(rank.number) is not rank:
@@ -205,8 +206,11 @@ class Driver(Commands):
         operation = head["op"]
         if operation == "sampled":
             self.batching.sampled(number, head, blob)
+        elif operation == "met":
+            others = [other for other, rank in self.group.ranks.items() if other != number and rank.started]
+            self.group.send_all(head, blob, ranks=others)
         elif operation == "started":
-            self._started(number)
+            self._started(number, head)
         elif operation == "built":
             self._built(number, head)
         elif operation == "left":
@@ -222,139 +226,9 @@ class Driver(Commands):
         elif operation == "defragmented":
             self.tidying.defragmented(head["units"])
         elif self.shift is not None:
-            self.shift.on_message(number, head)
+            self.shift.on_message(number, head, blob)
 
-    # -- building and mending ------------------------------------------------------------------------------------------------
-
-    def _started(self, number):
-        self.group.ranks[number].started = True
-        self.group.introduce(number)
-        if all(rank.started for rank in self.group.ranks.values()):
-            self._build()
-
-    def _build(self):
-        """All ranks join a new epoch of self.plan."""
-        self.group.epoch = self.group.new_epoch()
-        self.phase, self.built = "building", set()
-        self.deadline = time.monotonic() + self.options.start_limit_s
-        region, more, descriptors = self.group.meeting_place(self.plan)
-        self.group.take(self.plan, self.group.epoch, region)
-        self.group.extra = [0] * self.options.ranks
-        if not self.keep:
-            for sequence in list(self.batching.running.values()):
-                self._evict_lost(sequence)
-        for sequence in self.batching.running.values():
-            self.group.replicas[sequence.replica].sequences.append(sequence)
-        self.group.recount(self.batching.running.values())
-        self.group.send_all(dict(more, op="build", epoch=self.group.epoch, plan=self.plan.as_dict(), keep=self.keep),
-                            descriptors=descriptors)
-
-    def _built(self, number, head):
-        if self.phase != "building" or head["epoch"] != self.group.epoch:
-            return
-        self.built.add(number)
-        if len(self.built) == len(self.group.ranks):
-            self.phase, self.keep, self.deadline, self.suspects = "running", True, None, None
-            log("built", epoch=self.group.epoch, gear=self.plan.gear, ranks=len(self.group.ranks))
-            self._tell_running()
-
-    def _tell_running(self):
-        self._ready.set()
-        waiters, self.when_running = self.when_running, []
-        for told in waiters:
-            told()
-        if self.figure_waiters and not self.failure:  # a rank that is gone has not answered
-            self.figures = {}
-            self.group.send_all({"op": "figures"})
-
-    def _evict_lost(self, sequence):
-        """Its cache is gone with a rank, or with a plan: it is computed anew. The group's own counts are made anew as well."""
-        slot = sequence.slot
-        del self.batching.running[slot]
-        self.batching.free_slots.append(slot)
-        self.group.send_all({"op": "free", "slots": [slot]}, ranks=[n for n, rank in self.group.ranks.items() if rank.started])
-        sequence.slot = -1
-        sequence.evict()
-        self.batching.waiting.append(sequence)
-        self.batching.waiting.sort(key=lambda each: each.number)
-
-    def _lost(self, number, why):
-        """A rank is gone: the others leave what they wait in, another one is started, and all build the next epoch."""
-        rank = self.group.ranks.get(number)
-        if rank is None:
-            return
-        now = time.monotonic()
-        self._selector.unregister(rank.wire.sock)
-        rank.kill()
-        code = rank.process.wait()
-        log("rank_lost", rank=number, pid=rank.pid, why=f'"{why}"', code=code)
-        self.deaths.append(now)
-        while self.deaths and now - self.deaths[0] > 60:
-            self.deaths.popleft()
-        del self.group.ranks[number]
-        self.group.lost.discard(number)
-        if self.group.plan is None or len(self.deaths) > self.options.most_deaths:
-            rank.close()
-            self._fail(f"rank {number} ended with code {code}; {len(self.deaths)} ends within a minute")
-            return
-        self._interrupt(number)
-        rank.close()
-        self._spawn(number)
-        self.deadline = now + self.options.start_limit_s
-
-    def _interrupt(self, number):
-        """The epoch is over. `number`: the rank that was lost with its cache, or None."""
-        if self.group.region is not None:
-            self.group.region.abort()
-        self.batching.forget_steps()
-        if self.shift is not None:
-            self.plan, keep = self.shift.rank_lost(number)
-            self.keep = self.keep and keep
-        self.gate_closed = False
-        self.suspects = None
-        self.phase = "starting"
-        if number is not None and self.keep:
-            gone = [sequence for sequence in self.batching.running.values()
-                    if number in self.group.replicas[sequence.replica].ranks]
-            for sequence in gone:
-                self._evict_lost(sequence)
-
-    def suspect(self, why):
-        """Someone does not go on: who does not even answer is replaced; else all begin a new epoch."""
-        if self.suspects is not None:
-            return
-        log("suspect", why=f'"{why}"')
-        if self.group.region is not None:
-            self.group.region.abort()
-        self._pings += 1
-        self.suspects = (set(self.group.ranks), time.monotonic() + PING_LIMIT_S)
-        self.group.send_all({"op": "ping", "number": self._pings})
-
-    def _look_after(self, now):
-        oldest = self.batching.oldest_step()
-        if self.suspects is None and self.phase == "running" and oldest is not None and now - oldest > self.options.step_limit_s:
-            self.suspect(f"a step has taken {now - oldest:.1f} s")
-        if self.suspects is not None:
-            silent, deadline = self.suspects
-            if not silent:
-                self.deaths.append(now)  # nobody died, but this must not go on for ever either
-                if len(self.deaths) > self.options.most_deaths:
-                    self._fail("the ranks do not come to an end of their steps")
-                    return
-                self._interrupt(None)
-                self._build()
-            elif now > deadline:
-                self.suspects = None
-                for number in sorted(silent):
-                    self._lost(number, "it does not answer")
-        elif self.deadline is not None and now > self.deadline:
-            if self.group.plan is None:
-                self._fail("the ranks did not start in time")
-                return
-            self.deadline = None
-            late = [n for n, rank in self.group.ranks.items() if not rank.started] or sorted(set(self.group.ranks) - self.built)
-            for number in late:
-                self._lost(number, "it did not join in time")
+    # -- the end --------------------------------------------------------------------------------------------------------------------
 
     def _fail(self, why):
         self.failure, self.phase = why, "failed"

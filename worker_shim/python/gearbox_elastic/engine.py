@@ -74,16 +74,18 @@ class Engine(abc.ABC):
         """Loads the weights of the next plan beside those that run. Errors: any; they abort the shift."""
 
     @abc.abstractmethod
-    def import_cache(self, moves):
+    def import_cache(self, moves, brought=None):
         """Takes these blocks over for the prepared plan, from whoever has them now; they are full and do not change any more, and
-        steps go on meanwhile. Returns Moved."""
+        steps go on meanwhile. `brought`: {(number of the move, owner): what its export_cache() gave}, of the owners on other hosts; it is
+        given only where there are some. Returns Moved."""
 
     @abc.abstractmethod
-    def export_cache(self, slots, first, end):
-        """Bytes of what this rank owns of the blocks of these sequences: for owners that do not share memory with it."""
+    def export_cache(self, move, rank):
+        """Bytes of what this rank owns of a move's blocks, and `rank`, on another host, shall own by the prepared plan. Changes nothing;
+        steps go on before and after."""
 
     @abc.abstractmethod
-    def switch(self, moves):
+    def switch(self, moves, brought=None):
         """The prepared plan is now the one that runs; what import_cache() has not brought is taken over now: nobody steps. The old
         owners' cache stays readable until release(). Returns Moved."""
 

@@ -2,12 +2,16 @@
 import dataclasses
 import importlib
 import os
+import secrets
 import tempfile
 
 from .collective import shared
+from .checkpoint_digest import checkpoint_digest
 from .gears import plan_of_gear
+from .hosts import hosts_of
 from .plan import plan_of_dict
 from .ranks import RankProcess
+from .remote_rank import RemoteRank
 from .role import Topology, roles_of
 from .wire import WireClosed, packed
 
@@ -39,7 +43,12 @@ class Group:
         self.units = max(1, int(options.cache_mb * (1 << 20)) // self.shape.unit_bytes)
         self.arena_size = self.engine.arena_bytes(self.shape, options.max_running, self.units)
         self.collective = options.collective
-        if self.collective == "auto":
+        self.hosts = hosts_of(options)
+        self._driver = secrets.token_hex(16)  # so that rank hosts tell its ranks from those of the driver before
+        self._digest = checkpoint_digest(options.checkpoint) if self.hosts else ""
+        if self.hosts:
+            self.collective = "gloo"
+        elif self.collective == "auto":
             self.collective = "shared" if os.path.exists(shared.library_path()) else "gloo"
         self.ranks = {}
         self.spares = []
@@ -72,11 +81,38 @@ class Group:
             raise ValueError(f"plan: rank {beyond[0]} is none of this group's {self.options.ranks}")
         return plan
 
+    def host_of(self, number):
+        """The other host that has this rank; None: it is this host's own."""
+        return next((host for host in self.hosts if number in host.numbers), None)
+
+    def here(self):
+        """Ranks that the group has, or waits for."""
+        return [number for number in range(self.options.ranks) if (host := self.host_of(number)) is None or not host.away]
+
+    @property
+    def is_short(self):
+        """Is a host away, with its share of the cache?"""
+        return any(host.away for host in self.hosts)
+
+    def same_checkpoint(self, head):
+        """Has a rank of another host, which has started, the same weights?"""
+        return head["checkpoint"] == self._digest
+
     def spawn(self, number):
+        """The new rank; of a host that is away it is no rank of the group yet. Errors: OSError; WireClosed: another host's only."""
+        host = self.host_of(number)
         settings = {"rank": number, "checkpoint": os.path.abspath(self.options.checkpoint),
                     "shape": self.shape.as_dict(), "slots": self.options.max_running, "units": self.units,
                     "budget_bytes": self.options.memory_mb << 20, "step_rows": self.options.prefill_rows + self.options.max_running,
                     "collective": self.collective, "limit_ms": int(self.options.step_limit_s * 2000)}
+        if self.hosts:
+            settings.update(spans=True, address=self.options.address)
+        if host is not None:
+            del settings["checkpoint"]  # it has its own, in its own place
+            rank = RemoteRank(host, self._driver)
+            (host.arriving if host.away else self.ranks)[number] = rank
+            rank.start(settings, self.arena_size)
+            return rank
         rank = None
         while self.spares and rank is None:
             rank = self.spares.pop()
@@ -98,15 +134,27 @@ class Group:
 
     def introduce(self, number):
         """A new rank and all others come to know each other's arenas."""
+        own = self.ranks[number]
         for other in self.ranks.values():
-            if other.number != number and other.started:
-                self.send(other.number, {"op": "attach", "rank": number, "units": self.units}, [self.ranks[number].arena])
+            if other.number == number or not other.started or other.host is not own.host:
+                continue  # hosts share no memory
+            if own.host is not None:
+                self.send(other.number, {"op": "attach", "rank": number, "units": self.units})
+                self.send(number, {"op": "attach", "rank": other.number, "units": self.units})
+            else:
+                self.send(other.number, {"op": "attach", "rank": number, "units": self.units}, [own.arena])
                 self.send(number, {"op": "attach", "rank": other.number, "units": self.units}, [other.arena])
 
     def send(self, number, head, descriptors=()):
         """To one rank; a failure is noted in `lost`."""
         try:
             self.ranks[number].wire.send(head, descriptors=descriptors)
+        except WireClosed:
+            self.lost.add(number)
+
+    def send_packed(self, number, data):
+        try:
+            self.ranks[number].wire.send_packed(data)
         except WireClosed:
             self.lost.add(number)
 
@@ -118,11 +166,13 @@ class Group:
             except WireClosed:
                 self.lost.add(number)
 
-    def meeting_place(self, plan):
+    def meeting_place(self, plan, epoch):
         """Where the ranks of a plan's next epoch meet: (region or None, more of the message, descriptors)."""
         if self.collective == "shared":
             region = shared.Region.make(Topology(plan))
             return region, {}, [region.fd]
+        if self.hosts:
+            return Appointment(self, epoch), {}, []
         handle, path = tempfile.mkstemp(prefix="gearbox-gloo-")
         os.close(handle)
         os.unlink(path)
@@ -155,7 +205,7 @@ class Group:
         return any(all(self.roles[rank].units(0, blocks) <= self.units for rank in replica.ranks) for replica in self.replicas)
 
     def close(self):
-        processes = [*self.ranks.values(), *self.spares]
+        processes = [*self.ranks.values(), *self.spares, *(rank for host in self.hosts for rank in host.arriving.values())]
         for rank in processes:
             rank.kill()
         for rank in processes:
@@ -164,6 +214,20 @@ class Group:
         if self.region is not None:
             self.region.close()
             self.region = None
+
+
+class Appointment:
+    """Ranks of several hosts meet through their driver (collective/meeting.py), until it says that the epoch is over."""
+
+    def __init__(self, group, epoch):
+        self.group, self.epoch = group, epoch
+
+    def abort(self):
+        self.group.send_all({"op": "leave", "epoch": self.epoch},
+                            ranks=[number for number, rank in self.group.ranks.items() if rank.started])
+
+    def close(self):
+        """Nothing is kept here."""
 
 
 class StorePath:

@@ -128,8 +128,10 @@ class LlamaEngine(Engine):
         placement.load(self.settings["checkpoint"], self.turns, self.current)
         self.next = placement
 
-    def import_cache(self, moves):
+    def import_cache(self, moves, brought=None):
         moved = Moved()
+        for (number, owner), data in (brought or {}).items():
+            self._take_brought(moves[number], owner, data, moved)
         alike = {}
         for move in moves:
             if move.old >= 0 and self._role_in(self.next, move.new) is not None:
@@ -150,8 +152,8 @@ class LlamaEngine(Engine):
             theirs = np.flatnonzero(owner.owned[blocks])
             layers = np.arange(max(role.layers[0], owner.layers[0]), min(role.layers[1], owner.layers[1]))
             heads = np.arange(max(role.kv_heads[0], owner.kv_heads[0]), min(role.kv_heads[1], owner.kv_heads[1]))
-            if not len(theirs) or not len(layers) or not len(heads):
-                continue
+            if not len(theirs) or not len(layers) or not len(heads) or owner.rank not in self.arenas:
+                continue  # nothing in common; or it came from another host
             place = (slots[theirs, None, None], layers[None, :, None], heads[None, None, :], blocks[theirs, None, None])
             source = self.arenas[owner.rank]
             units, to = source.table_of(self.current.epoch)[place], arena.next_table[place]
@@ -165,17 +167,40 @@ class LlamaEngine(Engine):
                 moved.bytes += int(np.count_nonzero(wanted)) * self.shape.unit_bytes
             arena.next_table[place] = to
 
-    def export_cache(self, slots, first, end):
-        table, role = self.arena.table, self.current.role
-        found = []
-        for slot in slots:
-            blocks = np.flatnonzero(role.owned[first:end]) + first
-            units = table[slot][np.ix_(range(*role.layers), range(*role.kv_heads), blocks)].ravel()
-            found.append(self.arena.by_unit[units[units >= 0]].tobytes())
-        return b"".join(found)
+    @staticmethod
+    def _common(move, owner, role):
+        """The cells of a table that one role has now and the other will have, as an index; both ranks work it out in the same order."""
+        blocks = np.arange(move.first, move.end)
+        blocks = blocks[owner.owned[blocks] & role.owned[blocks]]
+        layers = np.arange(max(role.layers[0], owner.layers[0]), min(role.layers[1], owner.layers[1]))
+        heads = np.arange(max(role.kv_heads[0], owner.kv_heads[0]), min(role.kv_heads[1], owner.kv_heads[1]))
+        return move.slot, layers[:, None, None], heads[None, :, None], blocks[None, None, :]
 
-    def switch(self, moves):
-        moved = self.import_cache(moves)
+    def export_cache(self, move, rank):
+        """A bit for each common cell: is there a unit? Then those units."""
+        units = self.arena.table[self._common(move, self.current.role, self.next.roles[rank])]
+        there = units >= 0
+        return np.packbits(there).tobytes() + self.arena.by_unit[units[there]].tobytes()
+
+    def _take_brought(self, move, owner, data, moved):
+        arena = self.arena
+        place = self._common(move, self.current.roles[owner], self.next.role)
+        to = arena.next_table[place]
+        bits = -(-to.size // 8)
+        there = np.unpackbits(np.frombuffer(data, np.uint8, bits), count=to.size).astype(bool).reshape(to.shape)
+        count = int(np.count_nonzero(there))
+        if len(data) != bits + count * self.shape.unit_bytes:
+            raise ValueError(f"rank {owner} has sent {len(data)} bytes of cache, {bits + count * self.shape.unit_bytes} are due")
+        units = np.frombuffer(data, np.float32, -1, bits).reshape(count, arena.by_unit.shape[1])
+        wanted = (to < 0) & there
+        to[wanted] = arena.allocate(int(np.count_nonzero(wanted)))
+        arena.by_unit[to[wanted]] = units[wanted[there]]
+        arena.next_table[place] = to
+        moved.units += int(np.count_nonzero(wanted))
+        moved.bytes += int(np.count_nonzero(wanted)) * self.shape.unit_bytes
+
+    def switch(self, moves, brought=None):
+        moved = self.import_cache(moves, brought)
         self.old, self.current, self.next = self.current, self.next, None
         self.arena.flip(self.current.epoch)
         return moved

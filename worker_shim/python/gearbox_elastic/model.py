@@ -10,14 +10,18 @@ import collections
 import fcntl
 import json
 import os
+import secrets
 import sys
 
 import numpy as np
 
 import gearbox_worker
 
+from .checkpoint_digest import checkpoint_digest
 from .driver import Driver, GroupFailed
+from .folders import base_folder
 from .options import read_options
+from .rank_host import RankHost
 from .random_checkpoint import write_random_checkpoint
 from .sequences import Overloaded, Refused, Request
 from .shape import ModelShape
@@ -27,11 +31,6 @@ from .tokenizer import open_tokenizer
 MOST_STOPS = 16
 MOST_STATES = 16
 DEFAULTS = {"max_tokens": 128, "temperature": 0.0, "top_p": 1.0, "seed": None, "stop": [], "ignore_end": False}
-
-
-def base_folder():
-    return os.environ.get("GEARBOX_STATE") or os.path.join(
-        os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "gearbox")
 
 
 def state_folder(name):
@@ -59,14 +58,30 @@ class Model:
         self._lock = None
         if not options.state:
             options.state, self._lock = state_folder(record.name)
-        if not options.control:
-            options.control = self._socket_of(options.state)
         self._find_checkpoint(options)
         self.options = options
+        self.open = 0
+        self.probe = None
+        if options.role == "ranks":
+            self._lend(record.name)
+            return
+        if not options.control:
+            options.control = self._socket_of(options.state)
+        options.node_socket = options.node_socket or os.path.join(base_folder(), "run", "node.sock")
+        for host in options.hosts or ():
+            host.setdefault("group", record.name)
         self.driver = Driver(options, gearbox_worker.wake)
         self.tokenizer = open_tokenizer(options.tokenizer, options.checkpoint, self.driver.group.shape)
         self.driver.start()
-        self.open = 0
+
+    def _lend(self, name):
+        """This process answers nobody: it starts ranks for groups of other hosts."""
+        own = {"checkpoint": os.path.abspath(self.options.checkpoint), "digest": checkpoint_digest(self.options.checkpoint),
+               "address": self.options.address}
+        if self.options.memory_mb:
+            own["budget_bytes"] = self.options.memory_mb << 20
+        self.probe = secrets.token_hex(16).encode()  # only the node's own look at a new worker knows it
+        self.driver = RankHost(self.options, own, os.path.join(base_folder(), "run", "ranks", name + ".sock"))
 
     @staticmethod
     def _socket_of(state):
@@ -127,6 +142,10 @@ class Model:
         return request, StopText(stops)
 
     def stream(self, request):
+        if self.probe is not None:
+            if bytes(request["prompt"]) != self.probe:
+                raise gearbox_worker.BadInput("this model lends ranks to groups on other hosts, and answers nothing itself")
+            return iter([self._part(b"", [])])
         text, asked = self._asked(request)
         return self._parts(*self._request(text, asked))
 
@@ -182,6 +201,8 @@ class Model:
         os._exit(70)
 
     def example(self):
+        if self.probe is not None:
+            return {"prompt": np.frombuffer(self.probe, np.uint8)}
         return {"prompt": np.frombuffer(b'{"prompt": "Once", "max_tokens": 2}', np.uint8)}
 
     def close(self):

@@ -1,7 +1,10 @@
 """Options of a group, as engine.toml beside a model names them. Unknown keys and wrong values are errors that name the key."""
 import dataclasses
+import ipaddress
 import os
 import typing
+
+from .hosts import read_hosts
 
 
 @dataclasses.dataclass
@@ -12,7 +15,13 @@ class Options:
     template: str = ""                   # what the prompt stands in, as {prompt}: for models that were trained on dialogues
     defaults: typing.Optional[dict] = None  # of requests: max_tokens, temperature, top_p, seed, stop, ignore_end
     context: int = 0                     # the longest sequence; 0: the model's
-    ranks: int = 4
+    ranks: int = 4                       # of the whole group
+    role: str = ""                       # ranks: this model lends processes to groups on other hosts, and answers nobody
+    hosts: typing.Optional[list] = None  # [{name, ranks, group}]: other hosts that have the last of the ranks
+    node_socket: str = ""                # where streams to other hosts begin: the node's
+    drivers: typing.Optional[list] = None  # of role = "ranks": the nodes whose groups may have processes here
+    address: str = "127.0.0.1"           # numeric: where ranks of this host listen for those of others, not encrypted
+    host_limit_s: float = 10.0           # so long a host that is lost is waited for; then the group goes on without it
     gear: int = 1                        # the plan of the first start; later the recorded one
     plan: typing.Optional[dict] = None   # in place of a gear
     shares: typing.Optional[list] = None  # what each rank carries beside the others
@@ -48,12 +57,32 @@ class Options:
                                ("cache_mb", 0.01, 1 << 20), ("memory_mb", 0, 1 << 20), ("most_deaths", 1, 1000)):
             if not low <= getattr(made, key) <= high:
                 raise ValueError(f"{place}: {key} = {getattr(made, key)} is not from {low} to {high}")
+        made.check_hosts(place)
         if made.collective not in ("auto", "shared", "gloo"):
             raise ValueError(f"{place}: collective = {made.collective!r} is none of auto, shared, gloo")
         for key in ("checkpoint", "tokenizer", "state", "control"):
             if getattr(made, key) and not getattr(made, key).startswith("package:"):
                 setattr(made, key, os.path.join(folder, os.path.expanduser(getattr(made, key))))
         return made
+
+
+    def check_hosts(self, place):
+        if self.role not in ("", "ranks"):
+            raise ValueError(f"{place}: role = {self.role!r} is not 'ranks'")
+        try:
+            ipaddress.ip_address(self.address)
+        except ValueError:
+            raise ValueError(f"{place}: address = {self.address!r} is no numeric address") from None
+        for key in ("hosts", "drivers"):
+            if not isinstance(getattr(self, key), (list, type(None))):
+                raise ValueError(f"{place}: {key} is no list")
+        read_hosts(self.hosts or [], self.ranks, place)
+        if self.hosts and (self.role or self.collective == "shared"):
+            raise ValueError(f"{place}: hosts: not together with role, or collective = 'shared'")
+        if self.role and not all(isinstance(name, str) for name in self.drivers or [None]):
+            raise ValueError(f"{place}: role = 'ranks' needs drivers = [names of nodes]")
+        if not 0 <= self.host_limit_s <= 3600:
+            raise ValueError(f"{place}: host_limit_s = {self.host_limit_s} is not from 0 to 3600")
 
 
 def read_options(path):

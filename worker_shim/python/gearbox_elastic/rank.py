@@ -2,10 +2,13 @@
 
     python -m gearbox_elastic.rank DESCRIPTOR ENGINE    (its end of a socketpair, "module:class"; started by the driver only)
 
+With one more word it is a rank of another host's driver: hosted_rank.py.
+
 It ends when the socket does, and the kernel ends it when its driver's process is gone.
 """
 import ctypes
 import importlib
+import json
 import os
 import signal
 import socket
@@ -16,7 +19,9 @@ import traceback
 
 from .batch import Batch
 from .collective import CollectiveError
+from .crossings import unpacked
 from .engine import Move
+from .inbox import Inbox
 from .plan import plan_of_dict
 from .role import Topology
 from .stop_point import stop_point
@@ -36,11 +41,12 @@ class Rank:
         self.epoch = -1         # of the plan that runs
         self.next_epoch = -1
         self.preparing = None   # a thread
+        self.inbox = None       # where the group spans hosts
         self.steps = 0
 
     def run(self):
         while True:
-            head, blob, descriptors = self.wire.receive()
+            head, blob, descriptors = self.wire.receive() if self.inbox is None else self.inbox.receive()
             operation = getattr(self, "on_" + head["op"])
             operation(head, blob, descriptors)
 
@@ -48,7 +54,9 @@ class Rank:
         self.settings = settings = head["settings"]
         self.engine = self.engine_class(settings, descriptors[0])
         self.rank, self.shape = settings["rank"], self.engine.shape
-        self.wire.send({"op": "started"})
+        if settings.get("spans"):
+            self.inbox = Inbox(self.wire)
+        self.wire.send({"op": "started", "pid": os.getpid(), "checkpoint": settings.get("digest", "")})
 
     def on_attach(self, head, blob, descriptors):
         self.engine.attach(head["rank"], head["units"], descriptors[0])
@@ -63,7 +71,10 @@ class Rank:
             from .collective.shared import SharedLinks
             return SharedLinks(topology, self.rank, descriptors[0], self.settings["limit_ms"])
         from .collective.gloo import GlooLinks
-        return GlooLinks(topology, self.rank, head["store"], self.settings["limit_ms"])
+        if self.inbox is None:
+            return GlooLinks(topology, self.rank, head["store"], self.settings["limit_ms"])
+        from .collective.spanning import SpanningLinks
+        return SpanningLinks(topology, self.rank, self.inbox.meetings, head["epoch"], self.settings["limit_ms"], self.settings["address"])
 
     def on_build(self, head, blob, descriptors):
         self._wait_for_preparing()
@@ -126,14 +137,14 @@ class Rank:
             self.preparing = None
 
     def on_import(self, head, blob, descriptors):
-        moved = self.engine.import_cache([Move(*move) for move in head["moves"]])
+        moved = self.engine.import_cache([Move(*move) for move in head["moves"]], *unpacked(head, blob))
         self.wire.send({"op": "imported", "epoch": head["epoch"], "round": head["round"], "units": moved.units, "bytes": moved.bytes})
 
     def on_switch(self, head, blob, descriptors):
         stop_point("shift.copy", self.rank)
         self._wait_for_preparing()
         began = time.monotonic_ns()
-        moved = self.engine.switch([Move(*move) for move in head["moves"]])
+        moved = self.engine.switch([Move(*move) for move in head["moves"]], *unpacked(head, blob))
         self.epoch = head["epoch"]
         self.wire.send({"op": "switched", "epoch": self.epoch, "units": moved.units, "bytes": moved.bytes, "began": began,
                         "ended": time.monotonic_ns()})
@@ -141,6 +152,8 @@ class Rank:
     def on_release(self, head, blob, descriptors):
         stop_point("shift.release", self.rank)
         self.engine.release()
+        if self.inbox is not None:
+            self.inbox.meetings.over_before(self.epoch)  # nobody asks for those any more
         self.wire.send({"op": "released", "epoch": head["epoch"]})
 
     def on_abort(self, head, blob, descriptors):
@@ -155,7 +168,11 @@ class Rank:
         self.wire.send({"op": "figures", "figures": dict(self.engine.figures(), steps=self.steps)})
 
     def on_export(self, head, blob, descriptors):
-        self.wire.send({"op": "exported"}, self.engine.export_cache(head["slots"], head["first"], head["end"]))
+        parts, found = [], []
+        for index, rank, move in head["parts"]:
+            found.append(self.engine.export_cache(Move(*move), rank))
+            parts.append((index, rank, len(found[-1])))
+        self.wire.send({"op": "exported", "epoch": head["epoch"], "round": head["round"], "parts": parts}, b"".join(found))
 
     def on_defragment(self, head, blob, descriptors):
         self.wire.send({"op": "defragmented", "units": self.engine.defragment(head.get("most"))})
@@ -167,6 +184,9 @@ def main():
     sys.setswitchinterval(SWITCH_S)
     wire = Wire(socket.socket(fileno=int(sys.argv[1])))
     try:
+        if len(sys.argv) > 3:
+            from .hosted_rank import HostedRank
+            HostedRank(wire, sys.argv[2], json.loads(sys.argv[3])).run()
         Rank(wire, sys.argv[2]).run()
     except WireClosed:
         code = 0

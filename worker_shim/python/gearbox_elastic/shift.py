@@ -1,24 +1,23 @@
 """Shift: one change of plan, from price to release, as a machine of states that the driver's loop advances.
 
-    pricing → preparing → importing → recording → stopping → switching → releasing → over
+    pricing → preparing → (fetching →) importing → recording → stopping → (bringing →) switching → releasing → over
 
 Up to recording it can end at any point and nothing has changed. From the moment the record is durable the group ends in the new
 plan, whatever dies: with the cache taken over, or, when a rank was lost on the way, with the cache computed anew.
+Between hosts the owners of cache are asked for it first: fetching, bringing.
 Steps go on all the time but between stopping and switching: until the last steps of the old plan are back.
 """
 import threading
 import time
 
+from .crossings import Crossings
 from .next_blocks import NextBlocks
 from .stop_point import stop_point
 
 IMPORT_UNITS = 512        # copied by each rank in one go between two steps, at most
 IMPORT_ROUNDS = 200
+BEFORE = ("pricing", "preparing", "fetching", "importing")  # nothing is recorded yet
 ENOUGH_BLOCKS = 1         # of full blocks per sequence left to the switch
-
-
-class ShiftFailed(Exception):
-    pass
 
 
 class Shift:
@@ -29,7 +28,8 @@ class Shift:
         self.driver, self.group, self.plan, self.term, self.only_price, self.done = driver, driver.group, plan, term, only_price, done
         self.epoch = driver.group.new_epoch()
         self.prices, self.answers = {}, set()
-        self.region = self.blocks = None
+        self.region = self.blocks = self.crossings = None
+        self.moved = []  # the sequences of the moves that are being imported
         self.rounds = 0
         self.recorded = False
         self.writer = self.write_error = None
@@ -53,7 +53,10 @@ class Shift:
         self.answers.add(rank)
         return len(self.answers) == len(self.group.ranks)
 
-    def on_message(self, rank, head):
+    def on_message(self, rank, head, blob):
+        if head["op"] == "exported":
+            self._exported(rank, head, blob)
+            return
         handler = getattr(self, "on_" + head["op"], None)
         if handler is not None:
             handler(rank, head)
@@ -66,7 +69,9 @@ class Shift:
         elif self.deadline is not None and now > self.deadline:
             silent = sorted(set(self.group.ranks) - self.answers)
             self.deadline = None
-            if self.state in ("pricing", "preparing", "importing"):
+            if self.state in ("fetching", "bringing"):
+                silent = self.crossings.missing
+            if self.state in BEFORE:
                 self.fail(f"{self.state}: no answer of rank {', '.join(map(str, silent))}")
             else:
                 self.driver.suspect(f"{self.state}: no answer of rank {', '.join(map(str, silent))}")
@@ -90,7 +95,7 @@ class Shift:
         self.driver.batching.next_blocks = self.blocks
         self._rejoin()
         try:
-            self.region, more, descriptors = self.group.meeting_place(self.plan)
+            self.region, more, descriptors = self.group.meeting_place(self.plan, self.epoch)
         except (OSError, ValueError) as error:
             self.fail(f"no memory to meet in: {error}")
             return
@@ -121,8 +126,35 @@ class Shift:
             self._record(sequences)
             return
         self.rounds += 1
+        self.moved = [self.driver.batching.running[move.slot] for move in moves]
+        self._fetch("fetching", moves)
+
+    def _fetch(self, state, moves):
+        """What these moves need of other hosts, if anything; then they are made."""
+        self.crossings = Crossings(self.group, self.plan, self.blocks.roles, moves)
+        if self.crossings.complete:
+            self._fetched(state)
+            return
+        self._enter(state, self.driver.options.price_limit_s + self.driver.options.step_limit_s)
+        self.crossings.ask(self.group, self.epoch, self.rounds)
+
+    def _exported(self, rank, head, blob):
+        if self.state not in ("fetching", "bringing") or head["epoch"] != self.epoch or head["round"] != self.rounds:
+            return
+        self.crossings.take(rank, head, blob)
+        if self.crossings.complete:
+            self._fetched(self.state)
+
+    def _fetched(self, state):
+        if state == "bringing":
+            self._switch_over()
+            return
+        # A slot may belong to another sequence by now.
+        running = self.driver.batching.running
+        self.crossings.without({number for number, move in enumerate(self.crossings.moves)
+                                if running.get(move.slot) is not self.moved[number] or self.moved[number].imported < move.end})
         self._enter("importing", self.driver.options.price_limit_s + self.driver.options.step_limit_s)
-        self._ask({"op": "import", "epoch": self.epoch, "round": self.rounds, "moves": moves})
+        self.crossings.send(self.group, {"op": "import", "epoch": self.epoch, "round": self.rounds})
 
     def on_imported(self, rank, head):
         if self.state != "importing" or head["epoch"] != self.epoch or head["round"] != self.rounds:
@@ -163,15 +195,19 @@ class Shift:
         stop_point("shift.switch")
         while self.blocks.missing_room(batching.running.values(), spare=0) is not None:
             batching.evict(max(batching.running.values(), key=lambda each: each.number))  # it has grown since it was counted
+        self.rounds += 1
+        self._fetch("bringing", self.blocks.moves_left(batching.running.values()))
+
+    def _switch_over(self):
+        batching, group = self.driver.batching, self.group
         sequences = list(batching.running.values())
-        moves = self.blocks.moves_left(sequences)
         self._enter("switching", self.driver.options.step_limit_s)
         # The worst case of all sequences: the replica that has been idle for longest.
         busy = [replica.idle_since for replica in group.replicas if replica.sequences and replica.idle_since]
         self.last_token = min(busy, default=time.monotonic_ns())
         self.ended_at = self.last_token
         self.report["wait_ms"] = (time.monotonic_ns() - self.last_token) / 1e6  # of the first idle replica for the last one
-        self._ask({"op": "switch", "epoch": self.epoch, "moves": moves})
+        self.crossings.send(group, {"op": "switch", "epoch": self.epoch})
         extra = self.blocks.old_units(sequences)
         for sequence in sequences:
             sequence.replica, sequence.next_replica, sequence.imported = sequence.next_replica, -1, 0
@@ -189,7 +225,8 @@ class Shift:
             return
         self.report["pause_bytes"] += head["bytes"]
         self.report["copy_ms"] = max(self.report["copy_ms"], (head["ended"] - head["began"]) / 1e6)
-        self.ended_at = max(self.ended_at, head["ended"])
+        own = self.group.host_of(rank) is None
+        self.ended_at = max(self.ended_at, head["ended"] if own else time.monotonic_ns())  # another host has another clock
         if self._all_answered(rank):
             self.report["pause_ms"] = (self.ended_at - self.last_token) / 1e6
             self._enter("releasing", self.driver.options.step_limit_s)
@@ -207,7 +244,7 @@ class Shift:
 
     def fail(self, why):
         """Before the record: all is as it was."""
-        assert self.state in ("pricing", "preparing", "importing", "recording"), self.state
+        assert self.state in BEFORE or self.state == "recording", self.state
         if self.state != "pricing":
             self._ask({"op": "abort", "epoch": self.epoch})
         if self.region is not None:
@@ -222,7 +259,7 @@ class Shift:
 
     def abort(self, why="aborted"):
         """As asked for from outside. False: it is too late."""
-        if self.state in ("pricing", "preparing", "importing"):
+        if self.state in BEFORE:
             self.fail(why)
             return True
         return False
@@ -231,7 +268,7 @@ class Shift:
         """What the group is to be built with: (plan, may the caches that are left be kept)."""
         if self.state == "recording":
             self.writer.join()
-        if self.state in ("stopping", "switching") or (self.state == "recording" and self.recorded):
+        if self.state in ("stopping", "bringing", "switching") or (self.state == "recording" and self.recorded):
             if self.region is not None:
                 self.region.abort()
                 self.region.close()

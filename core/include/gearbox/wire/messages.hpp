@@ -178,6 +178,7 @@ struct Ticket {
   std::string node;                    // the node's identity key, hex
   std::int64_t expires_unix_ms = 0;    // on central's clock
   std::string key_id;
+  std::string ranks{};          // a node's: may have ranks of this group started there, and nothing else
   std::uint64_t placement = 0;  // central's number of the decision, for `broker explain`; 0: none
 };
 

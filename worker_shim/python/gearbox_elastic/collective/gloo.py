@@ -11,10 +11,12 @@ from . import CollectiveError, Links
 
 
 class GlooLinks(Links):
+    _address = "127.0.0.1"
+
     def __init__(self, topology, rank, store_path, limit_ms):
         super().__init__()
         self._limit = datetime.timedelta(milliseconds=limit_ms)
-        self._store = dist.FileStore(store_path, -1)
+        self._store = self._open_store(store_path)
         self._stage = self._positions = None
         self._out, self._in = [], None
         try:
@@ -36,9 +38,13 @@ class GlooLinks(Links):
         except RuntimeError as error:
             raise CollectiveError(str(error).splitlines()[0]) from None
 
+    @staticmethod
+    def _open_store(path):
+        return dist.FileStore(path, -1)
+
     def _group(self, name, place, size):
         options = dist.ProcessGroupGloo._Options()
-        options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+        options._devices = [dist.ProcessGroupGloo.create_device(hostname=self._address)]
         options._timeout = self._limit
         options._threads = 1
         return dist.ProcessGroupGloo(dist.PrefixStore(name, self._store), place, size, options)
@@ -47,10 +53,13 @@ class GlooLinks(Links):
         try:
             if self._store is None:
                 raise RuntimeError("this epoch is over")
-            start().wait()
+            self._finish(start())
         except RuntimeError as error:  # a peer's connection is closed, or the time is up
             self.close()  # whoever waits for this rank now hears of it by its own connections
             raise CollectiveError(str(error).splitlines()[0]) from None
+
+    def _finish(self, work):
+        work.wait()
 
     def all_reduce(self, x):
         if self._stage is not None:
@@ -70,7 +79,10 @@ class GlooLinks(Links):
         x = x.contiguous()
         for pair in self._out:
             self.moved_bytes += x.numel() * 4
-            self._wait(lambda: pair.send([x], 1, 0))
+            self._send_to(pair, x)
+
+    def _send_to(self, pair, x):
+        self._wait(lambda: pair.send([x], 1, 0))
 
     def receive(self, like):
         self._wait(lambda: self._in.recv([like], 0, 0))
