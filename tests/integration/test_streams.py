@@ -227,6 +227,24 @@ class Streams(unittest.TestCase):
                 self.assertIn("standard output: Broken pipe", err)
                 wait_until("an idle worker", lambda: self.worker()["running"] == 0, 20)
 
+    def test_a_process_of_this_host_that_is_killed_with_parts_unread_ends_the_generator(self):
+        file = self.site.scratch / "killed.txt"
+        file.write_text("words=100000 pause_ms=5")
+        words = [self.site.broker, "submit", "--state", self.site.state, "--task", "story", "--tensor", "prompt", file, "--stream", "--json"]
+        sender = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+        first = json.loads(sender.stdout.readline())
+        os.kill(sender.pid, signal.SIGSTOP)
+
+        def made():
+            facts = json.loads(self.site.run("explain", first["request"], "--json").stdout)
+            return facts["steps"][0]["kept"][0].get("parts", 0)
+        stopped_at = made()
+        wait_until("parts that are not read", lambda: made() > stopped_at + 10, 20)
+        sender.kill()
+        sender.wait(20)
+        sender.stdout.close()
+        wait_until("an idle worker", lambda: self.worker()["running"] == 0, 20)
+
     def test_a_device_that_stands_still_stops_the_model_and_nobody_else(self):
         sender = self.send("words=20000", "--stream", "--json", "--timeout-ms", "120000")
         first = json.loads(sender.stdout.readline())

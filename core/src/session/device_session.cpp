@@ -63,11 +63,24 @@ asio::awaitable<void> DeviceSession::serve(Self self) {
     }
   }
   if (going.error().code != Errc::closed) self->log_end(opened, going.error());
-  // The peer's own orderly end: a cut has another code, and what we closed ourselves is not open any more.
-  const bool hung_up = going.error().code == Errc::closed && self->stream_->is_open() && !self->keeps_;
+  const bool for_good = self->is_gone_for_good(going.error());
   self->requests_.left(self.get(), self->joined_ ? &self->identity_.ticket.device : nullptr,
-                       hung_up ? Requests::End::for_good : Requests::End::lost);
+                       for_good ? Requests::End::for_good : Requests::End::lost);
   self->stream_->close();
+}
+
+bool DeviceSession::is_gone_for_good(const Error& error) const {
+  if (keeps_) return false;
+  // The peer's own orderly end: a cut has another code, and what we closed ourselves is not open any more.
+  if (error.code == Errc::closed && stream_->is_open()) return true;
+  // There are no cuts within a host: the process has ended. The kernel says so by "reset" when it had not read all, and
+  // whoever writes may hear of it first.
+  return door_ == Door::local && (wrote_to_nobody_ || (error.code == Errc::io_error && stream_->is_open()));
+}
+
+void DeviceSession::give_up(const Error& error) {
+  if (error.code == Errc::closed && stream_->is_open()) wrote_to_nobody_ = true;
+  stream_->close();
 }
 
 void DeviceSession::log_end(bool opened, const Error& error) {
@@ -302,7 +315,7 @@ void DeviceSession::send(FrameHeader header, std::string json) {
 asio::awaitable<void> DeviceSession::write(Self self, FrameHeader header, std::string json) {
   Outcome<void> written =
       co_await FrameStream::write_frame(self->stream_, header, std::move(json), ByteView(), kWriteLimit);
-  if (!written) self->stream_->close();  // the reader notices and ends the session, which is where it is logged
+  if (!written) self->give_up(written.error());
 }
 
 void DeviceSession::report(const RequestId& id, const Error& error, std::uint32_t retry_after_ms) {
@@ -343,7 +356,7 @@ asio::awaitable<void> DeviceSession::write_results(Self self) {
     self->answers_.erase(self->answers_.begin());
     if (written) continue;
     self->answers_.clear();
-    self->stream_->close();  // the reader notices and ends the session, which is where it is logged
+    self->give_up(written.error());
   }
 }
 

@@ -52,6 +52,10 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Outcome<void> identify(const wire::Hello& hello);
   void answer_control(const std::string& command);
   void log_end(bool opened, const Error& error);
+  /// A write failed: the reader notices that the stream is closed and ends the session, which is where it is logged.
+  void give_up(const Error& error);
+  /// `error` ended the reader: does the peer not come back?
+  bool is_gone_for_good(const Error& error) const;
   void send(wire::FrameHeader header, std::string json);
   void report(const RequestId& id, const Error& error, std::uint32_t retry_after_ms);
 
@@ -62,6 +66,7 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   Identity identity_;
   bool identified_ = false;
   bool keeps_ = false;               // said in its hello that it comes back after an orderly end
+  bool wrote_to_nobody_ = false;     // the peer had closed the connection when something was written
   bool joined_ = false;              // counts among its device's connections
   std::vector<RequestPtr> answers_;  // few; to be sent, one after the other; the first is under way
   std::vector<RequestPtr> streams_;  // few; whose parts are being sent just now

@@ -48,7 +48,7 @@ asio::awaitable<void> DeviceSession::write_stream(Self self, RequestPtr request)
   Outcome<void> written = co_await write_parts(self, request);
   std::erase(self->streams_, request);
   if (!written) {
-    self->stream_->close();  // the reader notices and ends the session, which is where it is logged
+    self->give_up(written.error());
     co_return;
   }
   const bool ours = request->listener.lock() == self;

@@ -219,11 +219,21 @@ class Refused(unittest.TestCase):
             try:
                 request = Request([1, 2, 3], max_tokens=1900)
                 streams = [driver.submit(request), driver.submit(request)]
-                got = [[], []]  # of both: which replica is ahead, nobody knows
-                while min(map(len, got)) < 1360:
-                    for tokens, stream in zip(got, streams):
-                        if len(tokens) < 1360:
-                            tokens += stream.take(60)[0]
+                # Which replica is ahead, nobody knows; it must not come to its end, which frees its cache, before the other one is there.
+                got, stopped = [[], []], None
+                try:
+                    while min(map(len, got)) < 1360:
+                        for tokens, stream in zip(got, streams):
+                            if len(tokens) < 1360:
+                                tokens += stream.take(120)[0]
+                        if stopped is None and max(map(len, got)) >= 1360 > min(map(len, got)):
+                            figures = driver.ask({"op": "figures"}, 60)["ranks"]
+                            ahead = min(range(2), key=lambda rank: figures[rank]["free_units"])
+                            stopped = driver.ask({"op": "status"}, 60)["ranks"][ahead]["pid"]
+                            os.kill(stopped, signal.SIGSTOP)
+                finally:
+                    if stopped is not None:
+                        os.kill(stopped, signal.SIGCONT)
                 answer = driver.ask({"op": "shift", "gear": 2}, 30)
                 self.assertFalse(answer["ok"])
                 self.assertRegex(answer["why"], r"rank \d: the cache has \d+ free units, \d+ are needed")
