@@ -71,8 +71,7 @@ int main(int argc, char** argv) {
     const Instant begun = Clock::now();
     const double cpu = cpu_us();
     scheduler::ViewInputs inputs;
-    inputs.snapshot = &snapshot;
-    inputs.records = &records;
+    inputs.hosts = {{.snapshot = &snapshot, .records = &records}};
     inputs.gears = &gears;
     inputs.misfits = &misfits;
     const scheduler::View view(inputs, numbers, begun);

@@ -104,9 +104,9 @@ std::string answer_lease(const ServerState& state, const std::string& text, cons
       boost::json::object{{"code", static_cast<unsigned>(answer.error().code)}, {"detail", answer.error().detail}});
 }
 
-/// The way from a node to another one, and a ticket for ranks of one group there.
+/// The way from a node to another one, and a ticket for one thing there: ranks of one group, or to decide on its groups.
 /// Errors: bad_frame, bad_name; no_node: it is not there.
-Outcome<wire::Located> way_to_ranks(const ServerState& state, const std::string& text, const NodeEntry& node) {
+Outcome<wire::Located> way_to_node(const ServerState& state, const std::string& text, const NodeEntry& node) {
   boost::system::error_code bad;
   const boost::json::value request = boost::json::parse(text, bad);
   if (bad || !request.is_object()) return Error{Errc::bad_frame, "ranks_ask: no JSON object"};
@@ -115,9 +115,13 @@ Outcome<wire::Located> way_to_ranks(const ServerState& state, const std::string&
   link::ObjectReader reader(request.get_object());
   reader.read("node", wanted, kMaxNameBytes);
   reader.read("group", ticket.ranks, kMaxNameBytes);
+  reader.read("gears", ticket.gears);
   BOOST_OUTCOME_TRY(reader.result());
   BOOST_OUTCOME_TRY(check_name("node", wanted));
-  BOOST_OUTCOME_TRY(check_name("group", ticket.ranks));
+  if (ticket.gears && !ticket.ranks.empty()) return Error{Errc::bad_frame, "ranks_ask: one thing at a time"};
+  if (!ticket.gears) {
+    BOOST_OUTCOME_TRY(check_name("group", ticket.ranks));
+  }
   const Instant now = Clock::now();
   const auto& nodes = state.registry.nodes();
   const auto found =
@@ -140,8 +144,8 @@ Outcome<wire::Located> way_to_ranks(const ServerState& state, const std::string&
   return way;
 }
 
-std::string answer_ranks(const ServerState& state, const std::string& text, const NodeEntry& node) {
-  const Outcome<wire::Located> way = way_to_ranks(state, text, node);
+std::string answer_way(const ServerState& state, const std::string& text, const NodeEntry& node) {
+  const Outcome<wire::Located> way = way_to_node(state, text, node);
   return way ? wire::to_json(way.value()) : wire::to_json(wire::to_message(way.error()));
 }
 
@@ -178,7 +182,7 @@ asio::awaitable<void> serve_node(std::shared_ptr<ServerState> state, std::shared
       continue;
     }
     if (frame.value().header.type == wire::FrameType::ranks_ask) {
-      std::string told = answer_ranks(*state, frame.value().json, node);
+      std::string told = answer_way(*state, frame.value().json, node);
       good = co_await send(stream, wire::FrameType::ranks_told, request, std::move(told));
       continue;
     }

@@ -27,6 +27,8 @@ std::vector<Finding> check_environments(const config::Config& config, const conf
 std::vector<Finding> check_ports(const config::Config& config, const config::StateDir& state);
 /// Of models whose ranks live on several hosts: what goes between them in the clear.
 std::vector<Finding> check_ranks(const config::Config& config);
+/// Nodes that [gears] names: does central know them, where it is on this host?
+std::vector<Finding> check_gear_hosts(const config::Config& config, const config::StateDir& state);
 std::vector<Finding> check_state_folder(const config::StateDir& state);
 std::vector<Finding> check_clock();
 

@@ -96,6 +96,7 @@ void run_doctor(CliContext& context) {
       append(all, check_ports(*config.value(), state.value()));
       append(all, check_plugins(*config.value(), state.value()));
       append(all, check_accounts(*config.value(), state.value()));
+      append(all, check_gear_hosts(*config.value(), state.value()));
       append(all, check_environments(*config.value(), state.value()));
     }
   } else {

@@ -52,6 +52,25 @@ json::array brought_together(const json::array& seen, const json::array& records
   return all;
 }
 
+/// Groups of other hosts, as the scheduler that leads here saw them; they are called by their own names.
+void add_other_hosts(const config::StateDir& state, const json::object& scheduler, json::array& groups) {
+  std::string own;
+  for (const json::value& each : list_in(scheduler, "hosts")) {
+    if (each.is_object() && truth_in(each.get_object(), "own")) own = text_in(each.get_object(), "name");
+  }
+  if (own.empty()) return;
+  for (json::value& each : groups) each.get_object()["host"] = own;
+  auto led = list_of_gear_role(state, "scheduler", {{"command", "groups"}}, kMostGroups);
+  if (!led) return;  // it has just ended: its status says what is to be said
+  for (json::value& each : led.value()) {
+    json::object& group = each.get_object();
+    const std::string host = text_in(group, "host");
+    if (host == own) continue;
+    group["name"] = text_in(group, "name").substr(host.size() + 1);
+    groups.push_back(std::move(group));
+  }
+}
+
 void run_show(CliContext& context) {
   const Outcome<config::StateDir> state = open_state(context);
   if (!state) return fail(context, state.error());
@@ -73,7 +92,10 @@ void run_show(CliContext& context) {
                                "no observer, executor and scheduler run here: `broker up` starts "
                                "them when gears.enabled is set in gearbox.toml"});
   }
-  facts["groups"] = brought_together(seen ? seen.value() : json::array(), records ? records.value() : json::array());
+  json::array groups =
+      brought_together(seen ? seen.value() : json::array(), records ? records.value() : json::array());
+  if (scheduler) add_other_hosts(state.value(), scheduler.value(), groups);
+  facts["groups"] = std::move(groups);
   facts["snapshot"] = seen ? json::value(head) : json::value(nullptr);
   facts["scheduler"] = scheduler ? json::value(scheduler.value()) : json::value(nullptr);
   facts["missing"] = std::move(missing);
@@ -88,7 +110,11 @@ void run_listed(CliContext& context, const char* role, const char* command, cons
   if (!state) return fail(context, state.error());
   json::object request{{"command", command}};
   if (!group.empty()) {
-    const Outcome<void> named = check_name("group", group);
+    // A scheduler that decides on several hosts calls a group NODE/GROUP.
+    const std::size_t slash = std::string_view(role) == "scheduler" ? group.find('/') : std::string::npos;
+    Outcome<void> named = done();
+    if (slash != std::string::npos) named = check_name("node", group.substr(0, slash));
+    if (named) named = check_name("group", slash == std::string::npos ? group : group.substr(slash + 1));
     if (!named) return fail(context, named.error());
     request["group"] = group;
   }

@@ -1,8 +1,11 @@
 #include "cli/gear_page.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <utility>
+#include <vector>
 
 #include "cli/json_facts.hpp"
 #include "cli/table.hpp"
@@ -79,6 +82,17 @@ std::string leader_text(const json::object& facts) {
     line = "nobody is known to lead";
   }
   if (truth_in(scheduler, "dry_run")) line += "; dry run: it decides and shifts nothing";
+  for (const json::value& each : list_in(scheduler, "hosts")) {
+    if (!each.is_object() || truth_in(each.get_object(), "own")) continue;
+    const json::object& host = each.get_object();
+    line += "\nhost " + text_in(host, "name") + ": ";
+    if (const std::string away = text_in(host, "away"); !away.empty()) {
+      line += "nothing is decided on its groups: " + away;
+      continue;
+    }
+    line += std::to_string(number_in(host, "groups")) + " groups are decided on as well";
+    if (const double trust = real_in(host, "trust", 1); trust < 1) line += text(", trust in it %.2f", trust);
+  }
   const std::string problem = text_in(scheduler, "problem");
   if (!problem.empty()) line += "\nnothing is decided: " + problem;
   for (const json::value& each : list_in(scheduler, "left_out")) {
@@ -183,8 +197,13 @@ double real_in(const json::object& object, std::string_view key, double fallback
 }
 
 std::string groups_page(const json::object& facts, bool bold) {
-  Table table({"group", ">gear", "plan", ">epoch", ">running", ">waiting", ">cache", ">memory", ">busy", ">last shift",
-               "state"});
+  const bool several = std::any_of(list_in(facts, "groups").begin(), list_in(facts, "groups").end(), [](const auto& each) {
+    return each.is_object() && each.get_object().contains("host");
+  });
+  std::vector<std::string> columns{"group",    ">gear",   "plan",   ">epoch",     ">running", ">waiting",
+                                   ">cache", ">memory", ">busy", ">last shift", "state"};
+  if (several) columns.insert(columns.begin(), "host");
+  Table table(columns);
   for (const json::value& each : list_in(facts, "groups")) {
     if (!each.is_object()) continue;
     const json::object& group = each.get_object();
@@ -193,12 +212,14 @@ std::string groups_page(const json::object& facts, bool bold) {
     const bool seen = group.contains("gear");
     const double bytes = real_in(group, "memory_bytes", -1);
     const std::uint64_t gear = number_in(group, "gear");
-    table.add(
+    std::vector<std::string> row(
         {text_in(group, "name"), gear == 0 ? "" : std::to_string(gear), text_in(group, "plan"),
          seen ? std::to_string(number_in(group, "epoch")) : "", seen ? std::to_string(number_in(group, "running")) : "",
          seen ? std::to_string(number_in(group, "waiting")) : "", share_text(real_in(group, "memory_pressure", -1)),
          bytes < 0 ? "" : bytes_text(static_cast<std::uint64_t>(bytes)), share_text(real_in(group, "busy_mean", -1)),
          since < 0 ? "" : duration_text(static_cast<std::uint64_t>(since / 1000)) + " ago", state_of(group, record)});
+    if (several) row.insert(row.begin(), text_in(group, "host"));
+    table.add(std::move(row));
   }
   std::string page = table.empty() ? "no group runs here\n" : table.text(bold);
   if (const std::string leader = leader_text(facts); !leader.empty()) page += "\n" + leader;

@@ -9,6 +9,7 @@
 #include "config/hours.hpp"
 #include "config/reading.hpp"
 #include "config/values.hpp"
+#include "gearbox/base/text.hpp"
 
 namespace gearbox::config {
 
@@ -17,7 +18,9 @@ namespace {
 constexpr std::size_t kMaxPools = 64;
 constexpr std::size_t kMaxNamed = 256;
 constexpr std::size_t kMaxNameLength = 64;
+constexpr std::size_t kMaxGroupLength = 129;  // NODE/GROUP
 constexpr std::size_t kMaxPeers = 64;
+constexpr std::size_t kMaxNodes = 64;
 constexpr std::size_t kMaxPlace = 262;  // a name, a colon, a port
 constexpr std::int64_t kMostBurstKb = 64 * 1024;
 constexpr std::int64_t kHighestGear = 6;
@@ -43,6 +46,17 @@ void set_mode(GearsConfig& gears) {
   }
 }
 
+/// Names of nodes, in no order.
+std::vector<std::string> read_nodes(const toml::Table& table, std::string_view key) {
+  std::vector<std::string> nodes = table.texts(key, kMaxNodes, kMaxNameBytes).value_or(std::vector<std::string>());
+  for (const std::string& node : nodes) {
+    if (!is_name(node)) table.fault(key, "'" + node + "' is no node's name: letters, digits, '-', '_' and '.'");
+  }
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
+}
+
 void read_pool(const toml::Table& table, const GearsConfig& gears, PoolConfig& pool) {
   if (table.require("name")) pool.name = table.name("name", "");
   const bool twin = std::any_of(gears.pools.begin(), gears.pools.end(),
@@ -57,7 +71,7 @@ void read_pool(const toml::Table& table, const GearsConfig& gears, PoolConfig& p
       if (named != gears.pools.end()) table.fault("models", "'" + model + "' belongs to pool '" + named->name + "'");
     }
   }
-  if (const auto groups = table.texts("groups", kMaxNamed, kMaxNameLength)) {
+  if (const auto groups = table.texts("groups", kMaxNamed, kMaxGroupLength)) {
     pool.groups = *groups;
     for (const std::string& group : pool.groups) {
       const auto named = std::find_if(gears.pools.begin(), gears.pools.end(), [&](const PoolConfig& other) {
@@ -142,6 +156,8 @@ void read_gears(const toml::Table& table, GearsConfig& gears) {
   gears.policy = table.name("policy", gears.policy);
   gears.coordination = table.name("coordination", gears.coordination);
   gears.lease = table.name("lease", gears.lease);
+  gears.hosts = read_nodes(table, "hosts");
+  gears.leaders = read_nodes(table, "leaders");
   gears.mode = one_of(table, "mode", gears.mode, {"gentle", "normal", "aggressive"});
   set_mode(gears);
   gears.dry_run = table.boolean("dry_run", gears.dry_run);

@@ -226,12 +226,14 @@ void list_links(const List& list, const LinksConfig& links) {
 }
 
 void list_gears(const List& list, const GearsConfig& gears) {
-  const auto& [enabled, policy, coordination, lease, mode, dry_run, interval, dwell, urgent_dwell, reverse_cooldown,
-               least_gain, at_once, per_hour, hours, card, links, pools] = gears;
+  const auto& [enabled, policy, coordination, lease, hosts, leaders, mode, dry_run, interval, dwell, urgent_dwell,
+               reverse_cooldown, least_gain, at_once, per_hour, hours, card, links, pools] = gears;
   list.truth("enabled", enabled);
   list.text("policy", policy);
   list.text("coordination", coordination);
   list.text("lease", lease);
+  list.text("hosts", joined(hosts));
+  list.text("leaders", joined(leaders));
   list.text("mode", mode);
   list.truth("dry_run", dry_run);
   list.ms("interval_ms", interval);

@@ -92,15 +92,20 @@ asio::awaitable<Answer> ask_engine(asio::any_io_executor executor, std::filesyst
   co_return parse_answer(std::string_view(got).substr(0, bytes));
 }
 
-asio::awaitable<Outcome<Listed>> ask_list(asio::any_io_executor executor, std::filesystem::path socket,
-                                          json::object command, milliseconds within) {
+Asker role_at(asio::any_io_executor executor, std::filesystem::path socket) {
+  return [executor = std::move(executor), socket = std::move(socket)](json::object command, milliseconds within) {
+    return ask_role(executor, socket, std::move(command), within);
+  };
+}
+
+asio::awaitable<Outcome<Listed>> ask_list(Asker role, json::object command, milliseconds within) {
   const Instant deadline = after(Clock::now(), within);
   Listed all;
   for (std::size_t page = 0; page < kMostPages; ++page) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) co_return Error{Errc::timeout, socket.string() + ": no answer"};
+    if (left.count() <= 0) co_return Error{Errc::timeout, "no answer in time"};
     json::object asked = command;
-    Answer answer = co_await ask_role(executor, socket, std::move(asked), left);
+    Answer answer = co_await role(std::move(asked), left);
     if (!answer) co_return answer.error();
     json::object& got = answer.value();
     const json::value* list = got.if_contains("list");
@@ -119,13 +124,12 @@ asio::awaitable<Outcome<Listed>> ask_list(asio::any_io_executor executor, std::f
     if (!goes_on) co_return std::move(all);
     command["after"] = last;
   }
-  co_return Error{Errc::too_large, socket.string() + ": its list does not end"};
+  co_return Error{Errc::too_large, "its list does not end"};
 }
 
-asio::awaitable<Outcome<Snapshot>> ask_snapshot(asio::any_io_executor executor, std::filesystem::path socket,
-                                                milliseconds within) {
+asio::awaitable<Outcome<Snapshot>> ask_snapshot(Asker observer, milliseconds within) {
   json::object command{{"command", "snapshot"}};
-  Outcome<Listed> listed = co_await ask_list(std::move(executor), std::move(socket), std::move(command), within);
+  Outcome<Listed> listed = co_await ask_list(std::move(observer), std::move(command), within);
   if (!listed) co_return listed.error();
   Outcome<Snapshot> snapshot = read_head(listed.value().head);
   if (!snapshot) co_return snapshot.error();
@@ -137,11 +141,10 @@ asio::awaitable<Outcome<Snapshot>> ask_snapshot(asio::any_io_executor executor, 
   co_return std::move(snapshot);
 }
 
-asio::awaitable<Outcome<Records>> ask_records(asio::any_io_executor executor, std::filesystem::path socket,
-                                              milliseconds within, std::uint64_t term) {
+asio::awaitable<Outcome<Records>> ask_records(Asker executor, milliseconds within, std::uint64_t term) {
   json::object command{{"command", "groups"}};
   if (term != 0) command["term"] = term;
-  Outcome<Listed> listed = co_await ask_list(std::move(executor), std::move(socket), std::move(command), within);
+  Outcome<Listed> listed = co_await ask_list(std::move(executor), std::move(command), within);
   if (!listed) co_return listed.error();
   Records records;
   link::ObjectReader head(listed.value().head);

@@ -65,6 +65,7 @@ std::string to_json(const Ticket& m) {
       .add("key_id", m.key_id)
       .add("placement", m.placement);
   if (!m.ranks.empty()) writer.add("ranks", m.ranks);
+  if (m.gears) writer.add("gears", m.gears);
   return writer.take();
 }
 Outcome<void> from_json(std::string_view text, Ticket& into) {
@@ -84,6 +85,7 @@ Outcome<void> from_json(std::string_view text, Ticket& into) {
     r.read("key_id", m.key_id);
     r.read("placement", m.placement);
     r.read("ranks", m.ranks);
+    r.read("gears", m.gears);
   });
 }
 

@@ -211,14 +211,13 @@ Outcome<boost::json::object> CentralLink::lease(const boost::json::object& reque
   return answer;
 }
 
-asio::awaitable<Outcome<wire::Located>> CentralLink::way(std::shared_ptr<CentralLink> self, std::string node,
-                                                         std::string group) {
+asio::awaitable<Outcome<wire::Located>> CentralLink::way(std::shared_ptr<CentralLink> self, WantedWay wanted) {
   if (!self->connected_) {
     co_return Error{Errc::unreachable, "central: " + (self->last_error_.empty() ? "not yet" : self->last_error_)};
   }
-  Outcome<std::shared_ptr<RankWays::Question>> asked = self->ways_.ask(self->setup_.io->get_executor(), node, group);
+  Outcome<std::shared_ptr<NodeWays::Question>> asked = self->ways_.ask(self->setup_.io->get_executor(), wanted);
   if (!asked) co_return asked.error();
-  const std::shared_ptr<RankWays::Question> question = asked.value();
+  const std::shared_ptr<NodeWays::Question> question = asked.value();
   self->hurry();
   question->told.expires_after(kAnswerLimit + kReportEvery);
   boost::system::error_code woken;

@@ -23,7 +23,7 @@
 #include "gearbox/wire/messages.hpp"
 #include "node/learned_file.hpp"
 #include "node/lease_relay.hpp"
-#include "node/rank_ways.hpp"
+#include "node/node_ways.hpp"
 
 namespace gearbox::node {
 
@@ -65,10 +65,13 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
 
   /// What this host's scheduler asks of central's leases: see LeaseRelay. Errors: unreachable: central does not answer.
   Outcome<boost::json::object> lease(const boost::json::object& request);
-  /// The way to `node`, with a ticket to have ranks of `group` started there. Errors: what central says (no_node);
-  /// unreachable: central does not answer; timeout; overloaded.
-  static boost::asio::awaitable<Outcome<wire::Located>> way(std::shared_ptr<CentralLink> self, std::string node,
-                                                            std::string group);
+  /// The way to a node, with a ticket for what is wanted there. Errors: what central says (no_node); unreachable:
+  /// central does not answer; timeout; overloaded.
+  static boost::asio::awaitable<Outcome<wire::Located>> way(std::shared_ptr<CentralLink> self, WantedWay wanted);
+  /// Until the ticket is over; below zero: it is.
+  milliseconds time_left(const wire::Ticket& ticket) const {
+    return milliseconds(ticket.expires_unix_ms - central_now_ms());
+  }
 
  private:
   static boost::asio::awaitable<Outcome<void>> visit(std::shared_ptr<CentralLink> self);
@@ -92,7 +95,7 @@ class CentralLink : public std::enable_shared_from_this<CentralLink> {
   bool useless_ = false;  // the last connection gave no answer to a report
   std::string last_error_;
   LeaseRelay leases_;
-  RankWays ways_;
+  NodeWays ways_;
   std::map<std::string, PublicKey> ticket_keys_;
   std::set<PublicKey> revoked_;
   std::int64_t central_unix_ms_ = 0;

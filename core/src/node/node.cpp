@@ -57,7 +57,7 @@ Node::~Node() {
     central_->stop();
     central_->join();
   }
-  if (rank_streams_) rank_streams_->join();
+  if (other_nodes_) other_nodes_->join();
   for (DeviceSession* session : sessions_) session->close();
   if (device_loop_) device_loop_->stop();
   if (local_loop_) local_loop_->stop();
@@ -116,17 +116,35 @@ Outcome<void> Node::open(std::shared_ptr<worker_pool::Launcher> launcher) {
   central.report = [this] { return report_of(facts()); };
   central.learned = [this] { close_revoked(); };
   central_ = std::make_shared<CentralLink>(std::move(central));
-  RankStreams::Setup ranks;
-  ranks.io = io_.get();
-  ranks.keys = signing_keys_;
-  ranks.hosts = state_.run() / "ranks";
-  ranks.central = central_;
-  ranks.connect = [this](const std::string& url, Instant deadline) -> Outcome<plugin::Connection> {
+  open_to_nodes();
+  return follow();
+}
+
+/// What nodes have to do with each other.
+void Node::open_to_nodes() {
+  NodeDialler::Setup dialler;
+  dialler.io = io_.get();
+  dialler.keys = signing_keys_;
+  dialler.central = central_;
+  dialler.connect = [this](const std::string& url, Instant deadline) -> Outcome<plugin::Connection> {
     BOOST_OUTCOME_TRY(const auto transport, plugins_->transport_for(url));
     return transport->connect(url, deadline);
   };
+  other_nodes_ = std::make_shared<NodeDialler>(std::move(dialler));
+  RankStreams::Setup ranks;
+  ranks.io = io_.get();
+  ranks.hosts = state_.run() / "ranks";
+  ranks.nodes = other_nodes_;
   rank_streams_ = std::make_shared<RankStreams>(std::move(ranks));
-  return follow();
+  GearStreams::Setup gears;
+  gears.io = io_.get();
+  gears.state = state_;
+  gears.nodes = other_nodes_;
+  gears.node = config_->node.name;
+  gears.leaders = [this] { return config_->gears.leaders; };
+  gears.still_good = service_.still_good;
+  gears.time_left = [this](const wire::Ticket& ticket) { return central_->time_left(ticket); };
+  gear_streams_ = std::make_shared<GearStreams>(std::move(gears));
 }
 
 Outcome<void> Node::open_journal() {
@@ -232,6 +250,9 @@ void Node::fill_service() {
   };
   service_.serve_ranks = [this](std::shared_ptr<net::FrameStream> from, std::string text, session::Identity who) {
     return RankStreams::serve(rank_streams_, std::move(from), std::move(text), std::move(who));
+  };
+  service_.serve_gears = [this](std::shared_ptr<net::FrameStream> from, std::string text, session::Identity who) {
+    return GearStreams::serve(gear_streams_, std::move(from), std::move(text), std::move(who));
   };
   service_.control = [this](const std::string& text) {
     return serving::answer_control(

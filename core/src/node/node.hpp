@@ -19,6 +19,8 @@
 #include "node/facts.hpp"
 #include "node/gpu_watch.hpp"
 #include "node/instances.hpp"
+#include "node/gear_streams.hpp"
+#include "node/node_dialler.hpp"
 #include "node/rank_streams.hpp"
 #include "plugin_host/plugin_host.hpp"
 #include "recording/recorder.hpp"
@@ -62,6 +64,7 @@ class Node {
   Node(const config::StateDir& state, config::Snapshot config, std::unique_ptr<boost::asio::io_context> io);
   Outcome<void> open(std::shared_ptr<worker_pool::Launcher> launcher);
   void fill_service();
+  void open_to_nodes();
   Outcome<void> open_journal();
   Outcome<void> open_sinks();
   Outcome<void> follow();
@@ -97,7 +100,9 @@ class Node {
   session::Service service_;
   std::unique_ptr<session::Requests> requests_;
   std::shared_ptr<CentralLink> central_;
+  std::shared_ptr<NodeDialler> other_nodes_;
   std::shared_ptr<RankStreams> rank_streams_;
+  std::shared_ptr<GearStreams> gear_streams_;
   std::optional<serving::UnixListener> local_door_;
   std::shared_ptr<serving::AcceptLoop> device_loop_, local_loop_;
   std::unordered_set<session::DeviceSession*> sessions_;

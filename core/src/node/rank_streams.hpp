@@ -10,17 +10,13 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 
-#include "gearbox/link/keys.hpp"
 #include "gearbox/net/frame_stream.hpp"
-#include "gearbox/plugin/transport.hpp"
-#include "node/central_link.hpp"
+#include "node/node_dialler.hpp"
 #include "session/identity.hpp"
 
 namespace gearbox::node {
@@ -29,11 +25,8 @@ class RankStreams {
  public:
   struct Setup {
     boost::asio::io_context* io = nullptr;
-    link::SigningKeys keys;                // who this node is
-    std::filesystem::path hosts;           // folder of the rank hosts' sockets: MODEL.sock
-    std::shared_ptr<CentralLink> central;  // knows the way to other nodes
-    /// Connects; may block until the deadline, so it is called on a thread of its own.
-    std::function<Outcome<plugin::Connection>(const std::string& url, Instant deadline)> connect;
+    std::filesystem::path hosts;         // folder of the rank hosts' sockets: MODEL.sock
+    std::shared_ptr<NodeDialler> nodes;  // reaches the other nodes
   };
   explicit RankStreams(Setup setup) : setup_(std::move(setup)) {}
 
@@ -43,18 +36,12 @@ class RankStreams {
   static boost::asio::awaitable<Outcome<void>> serve(std::shared_ptr<RankStreams> self,
                                                      std::shared_ptr<net::FrameStream> from, std::string text,
                                                      session::Identity who);
-  /// Waits until nobody dials any more: what `connect` refers to may go after that.
-  void join();
 
  private:
-  using Stream = Outcome<std::shared_ptr<net::FrameStream>>;
-  static boost::asio::awaitable<Stream> reach_node(std::shared_ptr<RankStreams> self, std::string node,
-                                                   std::string group);
-  static boost::asio::awaitable<Stream> dial(std::shared_ptr<RankStreams> self, wire::Located way);
+  using Stream = NodeDialler::Stream;
   Stream reach_host(const std::string& group) const;
 
   Setup setup_;
-  boost::asio::thread_pool diallers_{2};
 };
 
 }  // namespace gearbox::node

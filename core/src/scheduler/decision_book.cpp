@@ -21,6 +21,11 @@ bool is_same(const Noted& one, const Noted& other) {
          a.governor == b.governor && a.dry_run == b.dry_run && a.urgent == b.urgent;
 }
 
+/// GROUP is the group of that name on whichever host it is; NODE/GROUP one of them.
+bool is_called(const std::string& group, const std::string& asked) {
+  return group == asked || (asked.find('/') == std::string::npos && group.ends_with("/" + asked));
+}
+
 /// A policy's arithmetic may overflow, and JSON has no such number: below zero is "not known".
 double finite(double value) {
   return std::isfinite(value) ? value : -1;
@@ -105,7 +110,7 @@ json::object DecisionBook::page(const std::string& group, const std::string& aft
       begun = std::to_string(at->number) == after;
       continue;
     }
-    if (!group.empty() && at->group != group) continue;
+    if (!group.empty() && !is_called(at->group, group)) continue;
     if (!page.add(to_json(*at))) break;
   }
   std::move(page).into(answer);

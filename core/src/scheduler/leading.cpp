@@ -27,6 +27,7 @@ asio::awaitable<void> give_back(std::shared_ptr<Lease> lease, std::string holder
 }  // namespace
 
 Scheduler::~Scheduler() {
+  hosts_->let_go();
   if (setup_.store.lease) setup_.store.lease->close();
 }
 

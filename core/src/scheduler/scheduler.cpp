@@ -11,12 +11,11 @@
 #include <ctime>
 #include <utility>
 
-#include "gear_facts/engine_status.hpp"
 #include "gear_facts/pages.hpp"
-#include "gear_facts/places.hpp"
 #include "gear_facts/times.hpp"
 #include "gearbox/base/text.hpp"
 #include "plugin_host/plugins_json.hpp"
+#include "scheduler/host_stream.hpp"
 #include "scheduler/lease_store.hpp"
 #include "scheduler/round.hpp"
 
@@ -27,8 +26,8 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr milliseconds kAnswer{2'000};
-constexpr milliseconds kPrice{10'000};
+constexpr milliseconds kOutrankPause{60'000};  // of one host: two schedulers that lead would outbid each other
+constexpr std::uint64_t kMostAhead = 1'000'000;   // a term so far above ours is a mistake, and would use terms up
 
 /// Of the day, local time: what people mean by "only at night".
 std::uint16_t minute_now() {
@@ -36,25 +35,6 @@ std::uint16_t minute_now() {
   std::tm local{};
   ::localtime_r(&now, &local);
   return static_cast<std::uint16_t>(local.tm_hour * 60 + local.tm_min);
-}
-
-/// Memory is short, and nothing else: a group that is busy says no as well.
-bool does_not_fit(const json::object& priced) {
-  const json::value* fits = priced.if_contains("fits");
-  return fits != nullptr && fits->is_bool() && !fits->get_bool();
-}
-
-std::uint64_t number_in(const json::object& object, std::string_view member) {
-  const json::value* value = object.if_contains(json::string_view(member.data(), member.size()));
-  boost::system::error_code bad;
-  const auto number = value != nullptr && value->is_number() ? value->to_number<std::uint64_t>(bad) : 0;
-  return bad ? 0 : number;
-}
-
-void held_back(Decision& decision, const char* rule, std::string why) {
-  decision.shift = false;
-  decision.governor = rule;
-  decision.why = escaped(why, 300);
 }
 
 }  // namespace
@@ -79,7 +59,14 @@ Scheduler::Scheduler(Setup setup)
       keeper_(setup_.lease_ttl),
       tick_(*setup_.io),
       lease_tick_(*setup_.io),
-      problem_("it has not led yet") {}
+      problem_("it has not led yet") {
+  const asio::any_io_executor executor = setup_.io->get_executor();
+  auto reach = [executor, socket = setup_.state.node_socket()](const std::string& node) -> std::shared_ptr<HostDoor> {
+    return std::make_shared<HostStream>(executor, socket, node);
+  };
+  hosts_ = std::make_shared<Hosts>(executor, setup_.config->node.name,
+                                   std::make_shared<LocalDoor>(executor, setup_.state), std::move(reach));
+}
 
 void Scheduler::begin() {
   asio::co_spawn(*setup_.io, keep_lease(this), asio::detached);
@@ -88,7 +75,9 @@ void Scheduler::begin() {
 
 asio::awaitable<void> Scheduler::rounds(Scheduler* self) {
   for (;;) {
-    if (self->keeper_.holds(Clock::now())) {
+    const bool leads = self->keeper_.holds(Clock::now());
+    if (!leads) self->hosts_->let_go();
+    if (leads) {
       co_await self->one_round();
     } else if (!self->asked_) {
       // Nobody has answered yet: at the start that is no news.
@@ -114,47 +103,51 @@ void Scheduler::told(std::string problem) {
   }
 }
 
-bool Scheduler::is_new(const gear_facts::Snapshot& snapshot) {
-  const bool same = snapshot.observer == observer_ && snapshot.sequence <= sequence_;
-  if (snapshot.observer != observer_) link_samples_ = 0;
-  observer_ = snapshot.observer;
-  sequence_ = snapshot.sequence;
-  return !same;
-}
-
-/// A figure counts once, however many snapshots tell it.
-void Scheduler::note_links(const gear_facts::Snapshot& snapshot) {
-  if (!snapshot.link_probed) trust_ = Trust();
-  if (std::exchange(link_samples_, snapshot.link_samples) >= snapshot.link_samples) return;
-  const LinkSample sample{snapshot.link_failed, snapshot.link_share >= gear_facts::kGoodLink ? 1 : snapshot.link_share};
-  trust_.add(sample, TrustRules());
+/// Executors that have obeyed a higher term refuse ours: then another one is needed. True: it is asked for.
+bool Scheduler::is_outranked(Instant now) {
+  for (const HostPtr& host : hosts_->all()) {
+    if (!host->away(now).empty() || host->term <= *keeper_.term()) continue;
+    const std::string term = std::to_string(host->term);
+    if (!host->own && host->term > *keeper_.term() + kMostAhead) {
+      host->failed("its executor has obeyed term " + term + ", which is too far from ours to be right", now);
+      continue;
+    }
+    if (!host->own && host->outranked_at && now - *host->outranked_at < kOutrankPause) {
+      host->failed("its executor has obeyed term " + term + ": another scheduler leads there, for another lease", now);
+      continue;
+    }
+    host->outranked_at = now;
+    told("term " + term + " has been obeyed already, and this one is lower");
+    keeper_.outranked(host->term);
+    lease_tick_.cancel();
+    return true;
+  }
+  return false;
 }
 
 asio::awaitable<void> Scheduler::one_round() {
-  const asio::any_io_executor executor = setup_.io->get_executor();
-  const Outcome<gear_facts::Snapshot> snapshot =
-      co_await gear_facts::ask_snapshot(executor, gear_facts::observer_socket(setup_.state), kAnswer);
-  if (!snapshot) co_return told("the observer: " + escaped(describe(snapshot.error())));
-  if (!is_new(snapshot.value())) co_return;  // nothing new was seen: nothing new can be decided
-  note_links(snapshot.value());
-  const Outcome<gear_facts::Records> records = co_await gear_facts::ask_records(
-      executor, gear_facts::executor_socket(setup_.state), kAnswer, keeper_.holds(Clock::now()) ? *keeper_.term() : 0);
-  if (!records) co_return told("the executor: " + escaped(describe(records.error())));
-  if (keeper_.holds(Clock::now()) && records.value().term > *keeper_.term()) {
-    told("term " + std::to_string(records.value().term) + " has been obeyed already, and this one is lower");
-    keeper_.outranked(records.value().term);
-    lease_tick_.cancel();
-    co_return;
-  }
+  hosts_->use(setup_.config->gears.hosts);
+  co_await Hosts::look(hosts_, keeper_.holds(Clock::now()) ? *keeper_.term() : 0);
+  const Instant now = Clock::now();
+  if (keeper_.holds(now) && is_outranked(now)) co_return;
   if (!setup_.policy.policy) co_return told("plugin gear '" + setup_.policy.name + "' is barred; see `broker plugins`");
 
-  // What is in force now is this round's: both may change while shifts are ordered.
+  // What is in force now is this round's: it may change while shifts are ordered.
   const config::Snapshot config = setup_.config;
   const std::shared_ptr<plugin::GearPolicy> policy = setup_.policy.policy;
-  const Instant now = Clock::now();
+  std::vector<HostPtr> there;
+  bool news = false;
+  ViewInputs inputs{{}, &config->gears, &misfits_};
+  for (const HostPtr& host : hosts_->all()) {
+    if (!host->away(now).empty()) continue;
+    news = news || host->news;
+    there.push_back(host);
+    inputs.hosts.push_back({&host->snapshot, &host->records, host->trust.value(), host->trust.distrusted(),
+                            hosts_->are_several() ? host->name : std::string()});
+  }
+  if (there.empty()) co_return told(hosts_->own().away(now));
+  if (!news) co_return;  // nothing new was seen: nothing new can be decided
   misfits_.forget_old(now);
-  const ViewInputs inputs{&snapshot.value(), &records.value().groups, &config->gears,
-                          &misfits_,         trust_.value(),          trust_.distrusted()};
   const View view(inputs, numbers_, now);
   left_ = view.left_out();
   groups_ = view.cluster().groups.size();
@@ -163,64 +156,32 @@ asio::awaitable<void> Scheduler::one_round() {
   ++rounds_;
   if (!decided) co_return told("the policy: " + escaped(describe(decided.error())));
   told({});
-  for (Decision& decision : decided.value()) {
-    Noted noted;
-    noted.group = view.facts(decision.group).name;
-    noted.inputs = inputs_of(view, decision.group, snapshot.value());
-    if (decision.shift) {
-      // The lease may have ended while others were ordered.
-      const bool leads = keeper_.holds(Clock::now());
-      noted.term = leads ? *keeper_.term() : 0;
-      if (leads) {
-        noted.shift_number = co_await order(&decision, view.facts(decision.group), noted.term);
-      } else {
-        held_back(decision, "leader", "the lease has ended");
-      }
-    }
-    noted.decision = std::move(decision);
-    book_.add(std::move(noted), gear_facts::unix_ms());
-  }
+  take(view, there, std::move(decided).value());
 }
 
-asio::awaitable<std::uint64_t> Scheduler::order(Decision* decision, gear_facts::GroupFacts facts, std::uint64_t term) {
-  const asio::any_io_executor executor = setup_.io->get_executor();
-  json::object question{{"op", "price"}, {"gear", decision->to}};
-  const gear_facts::Answer priced = co_await gear_facts::ask_engine(
-      executor, gear_facts::group_socket(setup_.state, facts.name), std::move(question), kPrice);
-  if (!priced) {
-    held_back(*decision, "engine", "it cannot be asked what the gear needs: " + describe(priced.error()));
-    co_return 0;
+/// Writes them down; what passes is ordered, of each host one after the other, and no host waits for another.
+void Scheduler::take(const View& view, const std::vector<HostPtr>& there, std::vector<Decision> decisions) {
+  std::vector<std::vector<Order>> orders(there.size());
+  for (Decision& decision : decisions) {
+    const std::size_t at = view.host(decision.group);
+    if (!there[at]->news || there[at]->ordering) continue;  // decided on these figures already
+    Order order;
+    order.noted.group = view.name(decision.group);
+    order.noted.inputs = inputs_of(view, decision.group, there[at]->snapshot);
+    order.facts = view.facts(decision.group);
+    order.noted.decision = std::move(decision);
+    if (order.noted.decision.shift) {
+      orders[at].push_back(std::move(order));
+    } else {
+      book_.add(std::move(order.noted), gear_facts::unix_ms());
+    }
   }
-  const gear_facts::EngineWord word = gear_facts::word_of(priced.value());
-  if (!word.ok && does_not_fit(priced.value())) {
-    misfits_.add(facts.name, decision->to, facts.epoch, Clock::now());
-    held_back(*decision, "memory", "its engine says: " + word.why);
-    co_return 0;
+  for (std::size_t at = 0; at < there.size(); ++at) {
+    there[at]->news = false;
+    if (orders[at].empty()) continue;
+    there[at]->ordering = true;
+    asio::co_spawn(*setup_.io, order_all(this, there[at], std::move(orders[at])), asio::detached);
   }
-  if (!word.ok) {
-    held_back(*decision, "engine", "its engine says: " + word.why);
-    co_return 0;
-  }
-  // It may have ended while the engine thought about it.
-  if (!keeper_.holds(Clock::now()) || *keeper_.term() != term) {
-    held_back(*decision, "leader", "the lease has ended");
-    co_return 0;
-  }
-  gear_facts::ShiftOrder wanted;
-  wanted.group = facts.name;
-  wanted.gear = decision->to;
-  wanted.term = term;
-  wanted.origin = "scheduler";
-  wanted.decision = decision->rule + ": " + decision->reason;
-  json::object command = gear_facts::to_json(wanted);
-  command["command"] = "shift";
-  const gear_facts::Answer ordered =
-      co_await gear_facts::ask_role(executor, gear_facts::executor_socket(setup_.state), std::move(command), kAnswer);
-  if (!ordered) {
-    held_back(*decision, "executor", "the executor: " + describe(ordered.error()));
-    co_return 0;
-  }
-  co_return number_in(ordered.value(), "number");
 }
 
 void Scheduler::add_status(json::object& status) const {
@@ -245,12 +206,14 @@ void Scheduler::add_status(json::object& status) const {
   status["rounds"] = rounds_;
   status["last_round_us"] = last_round_.count();
   status["decisions"] = book_.added();
-  status["snapshot"] = sequence_;
-  status["trust"] = trust_.value();
+  status["snapshot"] = hosts_->own().snapshot.sequence;
+  status["trust"] = hosts_->own().trust.value();
+  if (leads && hosts_->are_several()) status["hosts"] = hosts_->to_json(Clock::now());
   status["plugins"] = plugin_host::plugins_json(setup_.plugins->list());
 }
 
 Outcome<json::object> Scheduler::control(std::string_view command, const json::object& request) {
+  if (command == "groups") return hosts_->groups(gear_facts::text_of(request, "after"), Clock::now());
   if (command != "explain") return Error{Errc::not_found, {}};
   return book_.page(gear_facts::text_of(request, "group"), gear_facts::text_of(request, "after"));
 }

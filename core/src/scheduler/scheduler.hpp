@@ -16,8 +16,8 @@
 #include "gearbox/plugin/gear.hpp"
 #include "plugin_host/plugin_host.hpp"
 #include "scheduler/decision_book.hpp"
+#include "scheduler/hosts.hpp"
 #include "scheduler/lease.hpp"
-#include "scheduler/trust.hpp"
 #include "scheduler/view.hpp"
 
 namespace gearbox::scheduler {
@@ -32,7 +32,9 @@ struct PolicyInForce {
 Outcome<PolicyInForce> policy_of(const config::Config& config, const plugin_host::Table& table,
                                  const PolicyInForce* last);
 
-/// The role's work, on one strand. Its command: explain {group?, after?}: a page of decisions, newest first.
+/// The role's work, on one strand. Its commands:
+///   explain {group?, after?}: a page of decisions, newest first
+///   groups {after?}: a page of the groups of all hosts that it decides on, as it saw them last
 class Scheduler final : public gear_facts::Role {
  public:
   struct Setup {
@@ -51,7 +53,7 @@ class Scheduler final : public gear_facts::Role {
   void end(std::function<void()> ended) override;
   void add_status(boost::json::object& status) const override;
   Outcome<boost::json::object> control(std::string_view command, const boost::json::object& request) override;
-  std::string_view commands() const override { return "explain"; }
+  std::string_view commands() const override { return "explain, groups"; }
   plugin_host::PluginHost* plugins() override { return setup_.plugins.get(); }
   plugin_host::Needs needs(const config::Config& config) const override;
   Outcome<std::function<void()>> prepare(const live::Update& update) override;
@@ -63,10 +65,17 @@ class Scheduler final : public gear_facts::Role {
   void lease_answered(const Outcome<LeaseAnswer>& answer, Instant asked);
   void use_store(const LeaseStore& store);
   boost::asio::awaitable<void> one_round();
-  /// Price and order; what comes of it goes into `decision`. The number of the shift; 0: none was ordered.
-  boost::asio::awaitable<std::uint64_t> order(Decision* decision, gear_facts::GroupFacts facts, std::uint64_t term);
-  bool is_new(const gear_facts::Snapshot& snapshot);
-  void note_links(const gear_facts::Snapshot& snapshot);
+  bool is_outranked(Instant now);
+  /// A decision that passed, and the group as it was then.
+  struct Order {
+    Noted noted;
+    gear_facts::GroupFacts facts;
+  };
+  void take(const View& view, const std::vector<HostPtr>& there, std::vector<Decision> decisions);
+  // ordering.cpp
+  static boost::asio::awaitable<void> order_all(Scheduler* self, HostPtr host, std::vector<Order> orders);
+  /// Price and order; what comes of it goes into its decision. The number of the shift; 0: none was ordered.
+  boost::asio::awaitable<std::uint64_t> order(Order* passed, HostPtr host, std::uint64_t term);
   void told(std::string problem);
 
   Setup setup_;
@@ -79,12 +88,9 @@ class Scheduler final : public gear_facts::Role {
   boost::asio::steady_timer lease_tick_;
   GroupNumbers numbers_;
   Misfits misfits_;
-  Trust trust_;
-  std::uint64_t link_samples_ = 0;  // of the observer, that trust knows of
+  std::shared_ptr<Hosts> hosts_;
   DecisionBook book_;
   std::vector<View::Left> left_;
-  std::string observer_;  // whose snapshot was seen last
-  std::uint64_t sequence_ = 0;
   std::size_t groups_ = 0;
   std::uint64_t rounds_ = 0;
   microseconds last_round_{0};  // for the decision itself

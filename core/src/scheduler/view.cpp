@@ -1,6 +1,8 @@
 #include "scheduler/view.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "gear_facts/places.hpp"
 #include "gearbox/gears/six_gears.hpp"
@@ -86,30 +88,38 @@ plugin::GroupId GroupNumbers::of(const std::string& name) {
 }
 
 View::View(const ViewInputs& inputs, GroupNumbers& numbers, Instant now) {
-  std::vector<std::pair<plugin::GroupId, const GroupFacts*>> ordered;
-  for (const GroupFacts& facts : inputs.snapshot->groups) {
-    std::string objection = objection_to(facts);
-    if (objection.empty()) {
-      ordered.emplace_back(numbers.of(facts.name), &facts);
-    } else {
-      left_.push_back({facts.name, std::move(objection)});
+  std::map<std::pair<std::size_t, std::string_view>, const gear_facts::GroupRecord*> records;
+  for (std::size_t host = 0; host < inputs.hosts.size(); ++host) {
+    const HostInputs& from = inputs.hosts[host];
+    for (const gear_facts::GroupRecord& record : *from.records) {
+      records.emplace(std::pair(host, std::string_view(record.name)), &record);
+    }
+    for (const GroupFacts& facts : from.snapshot->groups) {
+      std::string name = from.name.empty() ? facts.name : from.name + "/" + facts.name;
+      std::string objection = objection_to(facts);
+      if (objection.empty()) {
+        const plugin::GroupId id = numbers.of(name);
+        known_.push_back({id, host, &facts, std::move(name)});
+      } else {
+        left_.push_back({std::move(name), std::move(objection)});
+      }
     }
   }
-  std::sort(ordered.begin(), ordered.end());
-  std::map<std::string, const gear_facts::GroupRecord*> by_name;
-  for (const gear_facts::GroupRecord& record : *inputs.records) by_name.emplace(record.name, &record);
-  groups_.reserve(ordered.size());
-  for (const auto& [id, facts] : ordered) {
-    const auto record = by_name.find(facts->name);
-    add(*facts, record == by_name.end() ? nullptr : record->second, inputs, id, now);
+  std::sort(known_.begin(), known_.end(), [](const Known& one, const Known& other) { return one.id < other.id; });
+  groups_.reserve(known_.size());
+  for (const Known& known : known_) {
+    const auto record = records.find(std::pair(known.host, std::string_view(known.facts->name)));
+    add(known, record == records.end() ? nullptr : record->second, inputs, now);
   }
   add_loads(inputs);
 }
 
 /// One pool for each table of the configuration and each model in it; else one for each model. A node that is not
 /// trusted has pools of its own.
-View::Place View::place_of(const GroupFacts& facts, const ViewInputs& inputs) {
+View::Place View::place_of(const Known& known, const ViewInputs& inputs) {
+  const GroupFacts& facts = *known.facts;
   Place place;
+  const config::PoolConfig* by_name = nullptr;
   const config::PoolConfig* by_model = nullptr;
   const config::PoolConfig* rest = nullptr;
   const auto names = [](const std::vector<std::string>& list, const std::string& name) {
@@ -118,15 +128,17 @@ View::Place View::place_of(const GroupFacts& facts, const ViewInputs& inputs) {
   for (const config::PoolConfig& pool : inputs.gears->pools) {
     if (pool.models.empty() && pool.groups.empty() && rest == nullptr) rest = &pool;
     if (names(pool.models, facts.model)) by_model = &pool;
-    if (names(pool.groups, facts.name)) place.config = &pool;
+    // A group is named with its host, or alone: on whichever host it is.
+    if (by_name == nullptr && names(pool.groups, facts.name)) by_name = &pool;
+    if (names(pool.groups, known.name)) place.config = &pool;
   }
-  if (place.config == nullptr) place.config = by_model != nullptr ? by_model : rest;
+  if (place.config == nullptr) place.config = by_name != nullptr ? by_name : by_model != nullptr ? by_model : rest;
   std::string name = facts.model;
   if (place.config != nullptr) {
     const bool is_its_one = place.config->models.size() == 1 && place.config->models.front() == facts.model;
     name = is_its_one ? place.config->name : place.config->name + "/" + facts.model;
   }
-  if (inputs.distrusted) name += " (not trusted)";
+  if (inputs.hosts[known.host].distrusted) name += " (not trusted)";
   const auto [at, is_new] = pool_numbers_.try_emplace(name, pools_.size());
   place.pool = at->second;
   if (!is_new) return place;
@@ -140,11 +152,12 @@ View::Place View::place_of(const GroupFacts& facts, const ViewInputs& inputs) {
   return place;
 }
 
-void View::add(const GroupFacts& facts, const gear_facts::GroupRecord* record, const ViewInputs& inputs,
-               plugin::GroupId id, Instant now) {
+void View::add(const Known& known, const gear_facts::GroupRecord* record, const ViewInputs& inputs, Instant now) {
   static const gear_facts::GroupRecord kNone;
-  const gear_facts::GroupRecord& known = record == nullptr ? kNone : *record;
-  const Place place = place_of(facts, inputs);
+  const gear_facts::GroupRecord& kept = record == nullptr ? kNone : *record;
+  const GroupFacts& facts = *known.facts;
+  const HostInputs& host = inputs.hosts[known.host];
+  const Place place = place_of(known, inputs);
   plugin::PoolView& pool = pools_[place.pool];
   if (pool.model.layers == 0) pool.model = facts.shape;
 
@@ -157,60 +170,61 @@ void View::add(const GroupFacts& facts, const gear_facts::GroupRecord* record, c
     plugin::GearView gear;
     gear.number = number;
     gear.layout = own ? *gears::layout_of(number, facts.ranks) : *layout;
-    gear.allowed = allows(place.config, number) && allows(known.allowed, number) &&
-                   (!inputs.distrusted || gear.layout.cards_of_replica() == 1);
-    gear.fits = !inputs.misfits->holds(facts.name, number, facts.epoch, now);
+    gear.allowed = allows(place.config, number) && allows(kept.allowed, number) &&
+                   (!host.distrusted || gear.layout.cards_of_replica() == 1);
+    gear.fits = !inputs.misfits->holds(known.name, number, facts.epoch, now);
     gears.push_back(gear);
   }
 
   plugin::GroupView group;
-  group.id = id;
+  group.id = known.id;
   group.pool = pool.id;
   if (const gears::Card* card = gears::card_named(inputs.gears->card.c_str()); card != nullptr) group.card = *card;
   group.gear = facts.gear;
   group.gears = gears;
-  group.since_shift = known.since_shift_ms < 0 ? kNeverShifted : milliseconds(known.since_shift_ms);
+  group.since_shift = kept.since_shift_ms < 0 ? kNeverShifted : milliseconds(kept.since_shift_ms);
   group.busy_mean = facts.busy_mean;
   group.busy_peak = facts.busy_peak;
   group.burstiness = facts.burstiness;
   group.memory_pressure = facts.memory_pressure;
   group.link_health = facts.link_health;
   group.link_slowdown = facts.link_slowdown;
-  group.trust = inputs.trust;
+  group.trust = host.trust;
   group.waiting = facts.waiting;
   group.running = facts.running;
   group.cached_tokens = facts.cached_tokens;
   group.first_token_s = in_seconds(facts.first_token_ms);
   group.per_token_s = in_seconds(facts.per_token_ms);
-  group.pause_s = known.pause_ms < 0 ? kUnknownPause : known.pause_ms / 1000;
+  group.pause_s = kept.pause_ms < 0 ? kUnknownPause : kept.pause_ms / 1000;
   groups_.push_back(group);
-  facts_.push_back(&facts);
 
-  GroupRecord kept;
-  kept.group = id;
-  kept.came_from = known.came_from;
-  kept.last_origin = origin_of(known.origin);
-  kept.shifts_of_hour = known.shifts_of_hour;
-  kept.shifting = known.shifting || !facts.shift.empty();
-  kept.held = known.held;
-  records_.push_back(kept);
+  GroupRecord told;
+  told.group = known.id;
+  told.came_from = kept.came_from;
+  told.last_origin = origin_of(kept.origin);
+  told.shifts_of_hour = kept.shifts_of_hour;
+  told.shifting = kept.shifting || !facts.shift.empty();
+  told.held = kept.held;
+  records_.push_back(told);
 }
 
 void View::add_loads(const ViewInputs& inputs) {
+  std::set<std::pair<std::size_t, std::size_t>> queues;  // host and pool: what waits at its node waits for that pool
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const GroupFacts& facts = *facts_[i];
+    const GroupFacts& facts = *known_[i].facts;
     const auto at = static_cast<std::size_t>(groups_[i].pool);
     plugin::PoolView& pool = pools_[at];
+    queues.emplace(known_[i].host, at);
     if (!facts.has_load) continue;
     add_to(pool.fast, facts.fast);
     add_to(pool.slow, facts.slow);
     add_to(recent_[at], facts.recent);
     pool.oldest_wait = std::max(pool.oldest_wait, milliseconds(std::max<std::int64_t>(0, facts.oldest_wait_ms)));
   }
-  for (std::size_t i = 0; i < pools_.size(); ++i) {
-    pools_[i].recent = recent_[i];
-    for (const gear_facts::ModelQueue& queue : inputs.snapshot->queues) {
-      if (queue.model == pool_models_[i]) pools_[i].waiting += queue.queued;
+  for (std::size_t i = 0; i < pools_.size(); ++i) pools_[i].recent = recent_[i];
+  for (const auto& [host, pool] : queues) {
+    for (const gear_facts::ModelQueue& queue : inputs.hosts[host].snapshot->queues) {
+      if (queue.model == pool_models_[pool]) pools_[pool].waiting += queue.queued;
     }
   }
 }
@@ -223,7 +237,15 @@ std::size_t View::index_of(plugin::GroupId id) const {
 }
 
 const GroupFacts& View::facts(plugin::GroupId id) const {
-  return *facts_.at(index_of(id));
+  return *known_.at(index_of(id)).facts;
+}
+
+std::size_t View::host(plugin::GroupId id) const {
+  return known_.at(index_of(id)).host;
+}
+
+const std::string& View::name(plugin::GroupId id) const {
+  return known_.at(index_of(id)).name;
 }
 
 const plugin::PoolView& View::pool(plugin::GroupId id) const {

@@ -41,13 +41,19 @@ class GroupNumbers {
   std::map<std::string, plugin::GroupId> numbers_;
 };
 
-struct ViewInputs {
+/// One host of the view. One that is away is none of them.
+struct HostInputs {
   const gear_facts::Snapshot* snapshot = nullptr;
   const std::vector<gear_facts::GroupRecord>* records = nullptr;
-  const config::GearsConfig* gears = nullptr;
-  const Misfits* misfits = nullptr;
   double trust = 1;
   bool distrusted = false;
+  std::string name{};  // of its node, by which its groups are called NODE/GROUP; empty: they are called by their names
+};
+
+struct ViewInputs {
+  std::vector<HostInputs> hosts;
+  const config::GearsConfig* gears = nullptr;
+  const Misfits* misfits = nullptr;
 };
 
 /// Holds everything that its cluster() points into. Not to be moved while somebody has that.
@@ -59,8 +65,11 @@ class View {
 
   plugin::ClusterView cluster() const { return {pools_, groups_}; }
   const std::vector<GroupRecord>& records() const { return records_; }
-  /// The facts behind a group of cluster().
+  /// The facts behind a group of cluster(), and its host: its place in the inputs.
   const gear_facts::GroupFacts& facts(plugin::GroupId id) const;
+  std::size_t host(plugin::GroupId id) const;
+  /// As people know it: GROUP, or NODE/GROUP.
+  const std::string& name(plugin::GroupId id) const;
   const plugin::PoolView& pool(plugin::GroupId id) const;
 
   /// Groups on which nothing may be decided, and why.
@@ -70,14 +79,20 @@ class View {
   const std::vector<Left>& left_out() const { return left_; }
 
  private:
+  /// A group with what is known of it; like groups_, by id.
+  struct Known {
+    plugin::GroupId id{};
+    std::size_t host = 0;
+    const gear_facts::GroupFacts* facts = nullptr;
+    std::string name;
+  };
   struct Place {
     std::size_t pool = 0;
     const config::PoolConfig* config = nullptr;
   };
-  Place place_of(const gear_facts::GroupFacts& facts, const ViewInputs& inputs);
+  Place place_of(const Known& known, const ViewInputs& inputs);
   std::size_t index_of(plugin::GroupId id) const;
-  void add(const gear_facts::GroupFacts& facts, const gear_facts::GroupRecord* record, const ViewInputs& inputs,
-           plugin::GroupId id, Instant now);
+  void add(const Known& known, const gear_facts::GroupRecord* record, const ViewInputs& inputs, Instant now);
   void add_loads(const ViewInputs& inputs);
 
   std::map<std::string, std::size_t> pool_numbers_;  // by name
@@ -87,7 +102,7 @@ class View {
   std::vector<plugin::PoolView> pools_;
   std::deque<std::vector<plugin::GearView>> gears_;
   std::vector<plugin::GroupView> groups_;
-  std::vector<const gear_facts::GroupFacts*> facts_;
+  std::vector<Known> known_;
   std::vector<GroupRecord> records_;
   std::vector<Left> left_;
 };

@@ -106,7 +106,7 @@ asio::awaitable<Outcome<void>> DeviceSession::open(Self self) {
   Outcome<wire::Hello> hello = Error{Errc::bad_frame, "the first frame is no hello"};
   if (first.value().header.type == FrameType::hello) hello = wire::parse<wire::Hello>(first.value().json);
   Outcome<void> identified = hello ? self->identify(hello.value()) : Outcome<void>(hello.error());
-  if (identified && self->door_ == Door::sealed && self->identity_.ticket.ranks.empty()) {
+  if (identified && self->door_ == Door::sealed && !self->identity_.ticket.is_between_nodes()) {
     identified = self->requests_.joined(self->identity_.ticket.device);
     self->joined_ = identified.has_value();
   }
@@ -140,13 +140,13 @@ Outcome<void> DeviceSession::identify(const wire::Hello& hello) {
     identity_.local = true;
     return done();
   }
-  const bool is_node = hello.role == "node";  // of another host, for a rank of its group
+  const bool is_node = hello.role == "node";  // of another host
   if (hello.role != "device" && !is_node)
     return Error{Errc::not_allowed, "a node serves devices, not role '" + escaped(hello.role, 32) + "'"};
   BOOST_OUTCOME_TRY(link::check_hello(hello, stream_->h()));
   BOOST_OUTCOME_TRY(identity_.ticket, service_.check_ticket(hello.ticket, hello.key));
-  if (is_node == identity_.ticket.ranks.empty()) {
-    return Error{Errc::not_allowed, "a node comes for ranks, and nobody else does"};
+  if (is_node != identity_.ticket.is_between_nodes()) {
+    return Error{Errc::not_allowed, "a node comes for ranks, or to decide on groups, and nobody else does"};
   }
   identity_.ticket.node = std::string();  // it was us; an idle connection keeps no more than it needs
   identity_.ticket.device = hello.key;
@@ -167,8 +167,9 @@ asio::awaitable<Outcome<void>> DeviceSession::handle(Self self, FrameHeader head
       Outcome<void> read = co_await read_chunk(self, header);
       co_return read;
     }
-    case FrameType::ranks_open: {
-      Outcome<void> served = co_await serve_ranks(self, header);
+    case FrameType::ranks_open:
+    case FrameType::gears_open: {
+      Outcome<void> served = co_await serve_carried(self, header);
       co_return served;
     }
     case FrameType::control: {

@@ -55,8 +55,11 @@ struct Service {
   std::function<Outcome<void>(const Identity&)> still_good;
   /// A connection that has asked for a rank of a group, with the JSON of its ranks_open: serves it until its end.
   /// Errors: said to the peer when they come before the stream was open; closed at its end.
-  std::function<boost::asio::awaitable<Outcome<void>>(std::shared_ptr<net::FrameStream>, std::string, Identity)>
-      serve_ranks;
+  using ServeStream =
+      std::function<boost::asio::awaitable<Outcome<void>>(std::shared_ptr<net::FrameStream>, std::string, Identity)>;
+  ServeStream serve_ranks;
+  /// Likewise one that wants to decide on groups, with the JSON of its gears_open.
+  ServeStream serve_gears;
   /// A command of the local command line, as JSON; its answer, as JSON. Errors: sent back in an error frame.
   std::function<Outcome<std::string>(const std::string& command)> control;
 };

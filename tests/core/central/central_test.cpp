@@ -148,12 +148,25 @@ TEST_P(CentralEndToEnd, ANodeIsToldTheWayToRanksOnAnotherOneWithATicketForThatGr
   ASSERT_TRUE(ticket) << ticket.error().detail;
   EXPECT_EQ(ticket.value().user, "barn");
   EXPECT_EQ(ticket.value().ranks, "story");
+  EXPECT_FALSE(ticket.value().gears);
   EXPECT_TRUE(ticket.value().tasks.empty());
   EXPECT_FALSE(ticket.value().own_steps);
+
+  // The way to decide on its groups: another right, and no other one with it.
+  ASSERT_TRUE(drive(io_, ask_way(node, R"({"node":"barn","gears":true})", told)));
+  const auto other = wire::parse<wire::Located>(*told);
+  ASSERT_TRUE(other && !other.value().ticket.empty()) << *told;
+  const auto gears = link::check_ticket(other.value().ticket, against);
+  ASSERT_TRUE(gears) << gears.error().detail;
+  EXPECT_TRUE(gears.value().gears);
+  EXPECT_EQ(gears.value().ranks, "");
+  EXPECT_TRUE(gears.value().tasks.empty());
 
   for (const auto& [question, code] :
        std::map<std::string, Errc>{{R"({"node":"nowhere","group":"story"})", Errc::no_node},
                                    {R"({"node":"barn","group":"../story"})", Errc::bad_name},
+                                   {R"({"node":"barn","group":"story","gears":true})", Errc::bad_frame},
+                                   {R"({"node":"nowhere","gears":true})", Errc::no_node},
                                    {"[]", Errc::bad_frame}}) {
     ASSERT_TRUE(drive(io_, ask_way(node, question, told)));
     const auto refusal = wire::parse<wire::ErrorMessage>(*told);

@@ -41,6 +41,22 @@ TEST_F(GearPageTest, GroupsTellWhatTheyAreInAndWhatIsWrong) {
   EXPECT_TRUE(has(page, "not decided on: tale: its figures are stale"));
 }
 
+TEST_F(GearPageTest, GroupsOfOtherHostsAndHostsThatAreAwayAreTold) {
+  const auto facts = json::parse(R"({"groups": [
+      {"name": "story", "host": "north", "gear": 2, "record": {}}, {"name": "story", "host": "south", "gear": 1}],
+    "scheduler": {"leads": true, "leader": "north", "term": 4, "policy": "fixed", "mode": "normal", "hosts": [
+      {"name": "north", "own": true, "away": "", "groups": 1},
+      {"name": "south", "own": false, "away": "", "groups": 1, "trust": 0.75},
+      {"name": "west", "own": false, "away": "no_node: node 'west' is not there", "groups": 0}]},
+    "missing": []})")
+                         .as_object();
+  const std::string page = groups_page(facts, false);
+  EXPECT_TRUE(has(page, "host   group")) << page;
+  EXPECT_TRUE(has(page, "south  story"));
+  EXPECT_TRUE(has(page, "host south: 1 groups are decided on as well, trust in it 0.75"));
+  EXPECT_TRUE(has(page, "host west: nothing is decided on its groups: no_node: node 'west' is not there"));
+}
+
 TEST_F(GearPageTest, WhatIsMissingIsSaidPlainly) {
   const auto facts = json::parse(R"({"groups": [], "scheduler": null,
     "missing": [{"role": "scheduler", "why": "no scheduler runs here, so nothing is decided"}]})")

@@ -112,6 +112,8 @@ hours = ["22:00-06:00"]
 card = "rtx3090"
 coordination = "etcd"
 lease = "south"
+hosts = ["south", "north"]
+leaders = ["west"]
 [gears.links]
 listen = "0.0.0.0:7611"
 peers = ["gpu-2:7611"]
@@ -235,6 +237,8 @@ const Edit kEdits[] = {
     {"gearbox.toml", "policy = \"flexpipe\"", "", "gears.policy: flexpipe -> cost_model"},
     {"gearbox.toml", "coordination = \"etcd\"", "", "gears.coordination: etcd -> central"},
     {"gearbox.toml", "lease = \"south\"", "", "gears.lease: south -> scheduler"},
+    {"gearbox.toml", "hosts = [\"south\", \"north\"]", "", "gears.hosts: north, south -> (none)"},
+    {"gearbox.toml", "leaders = [\"west\"]", "", "gears.leaders: west -> (none)"},
     {"gearbox.toml", "listen = \"0.0.0.0:7611\"", "", "gears.links.listen: 0.0.0.0:7611 -> (none)"},
     {"gearbox.toml", "peers = [\"gpu-2:7611\"]", "", "gears.links.peers: gpu-2:7611 -> (none)"},
     {"gearbox.toml", "ping_ms = 901", "", "gears.links.ping_ms: 901 -> 1000"},

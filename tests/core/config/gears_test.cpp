@@ -25,6 +25,15 @@ class Gears : public ConfigFolder {
   }
 };
 
+TEST_F(Gears, NodesAreNamedOnceAndInNoOrder) {
+  const GearsConfig gears = read("hosts = [\"south\", \"north\", \"south\"]\nleaders = [\"north\"]\n");
+  EXPECT_THAT(gears.hosts, ElementsAre("north", "south"));
+  EXPECT_THAT(gears.leaders, ElementsAre("north"));
+  EXPECT_TRUE(read("").leaders.empty());
+  EXPECT_THAT(fault("hosts = [\"../x\"]\n"), HasSubstr("gears.hosts: '../x' is no node's name"));
+  EXPECT_THAT(fault("leaders = [\"\"]\n"), HasSubstr("gears.leaders: '' is no node's name"));
+}
+
 TEST_F(Gears, AModeStandsForValuesEachOfWhichCanBeGiven) {
   const GearsConfig normal = read("");
   EXPECT_FALSE(normal.enabled);

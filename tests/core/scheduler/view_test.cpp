@@ -31,11 +31,13 @@ class ViewTest : public ::testing::Test {
   ViewTest() { snapshot_.groups = {group("a-0", "a"), group("a-1", "a", 2), group("b-0", "b")}; }
   const View& view() {
     ViewInputs inputs;
-    inputs.snapshot = &snapshot_;
-    inputs.records = &records_;
+    inputs.hosts = {{.snapshot = &snapshot_, .records = &records_, .distrusted = distrusted_}};
+    if (several_) {
+      inputs.hosts[0].name = "north";
+      inputs.hosts.push_back({.snapshot = &south_, .records = &south_records_, .trust = 0.4, .distrusted = far_, .name = "south"});
+    }
     inputs.gears = &gears_;
     inputs.misfits = &misfits_;
-    inputs.distrusted = distrusted_;
     view_.emplace(inputs, numbers_, now_);
     return *view_;
   }
@@ -53,6 +55,10 @@ class ViewTest : public ::testing::Test {
   Misfits misfits_;
   GroupNumbers numbers_;
   bool distrusted_ = false;
+  bool several_ = false;  // a second host as well
+  gear_facts::Snapshot south_;
+  std::vector<gear_facts::GroupRecord> south_records_;
+  bool far_ = false;  // which is not trusted
   Instant now_ = Instant() + seconds(100);
   std::optional<View> view_;
 };
@@ -166,6 +172,66 @@ TEST_F(ViewTest, ANodeThatIsNotTrustedStaysLowInAPoolOfItsOwn) {
   const auto cluster = view().cluster();
   EXPECT_EQ(cluster.pools[0].name, "a (not trusted)");
   EXPECT_EQ(numbers(cluster.groups[0], true), (std::vector{1}));
+}
+
+TEST_F(ViewTest, GroupsOfSeveralHostsAreOnePoolAndBearTheirHostsNames) {
+  several_ = true;
+  south_.groups = {group("a-0", "a", 2)};
+  south_.groups[0].has_load = snapshot_.groups[0].has_load = true;
+  south_.groups[0].fast = {1, 100, 10};
+  snapshot_.groups[0].fast = {2, 100, 10};
+  snapshot_.queues = {{"a", 7, 0}};
+  south_.queues = {{"a", 5, 0}, {"b", 9, 0}};
+  gear_facts::GroupRecord record;
+  record.name = "a-0";
+  record.held = true;
+  south_records_ = {record};
+  const auto cluster = view().cluster();
+  ASSERT_EQ(cluster.groups.size(), 4U);
+  ASSERT_EQ(cluster.pools.size(), 2U);
+  const auto far = cluster.groups[3].id, near = cluster.groups[0].id;
+  EXPECT_EQ(view_->name(far), "south/a-0");
+  EXPECT_EQ(view_->name(near), "north/a-0");
+  EXPECT_EQ(view_->host(far), 1U);
+  EXPECT_EQ(view_->facts(far).gear, 2) << "of two groups of one name each keeps its figures";
+  EXPECT_EQ(view_->facts(near).gear, 1);
+  EXPECT_TRUE(view_->records()[3].held) << "and its record";
+  EXPECT_FALSE(view_->records()[0].held);
+  EXPECT_EQ(cluster.groups[3].pool, cluster.groups[0].pool);
+  EXPECT_DOUBLE_EQ(view_->pool(far).fast.requests_per_s, 3);
+  EXPECT_EQ(view_->pool(far).waiting, 12U);
+  EXPECT_EQ(view_->pool(cluster.groups[2].id).waiting, 0U) << "nobody of south serves that model";
+}
+
+TEST_F(ViewTest, AHostThatIsNotTrustedKeepsTheOthersOutOfIt) {
+  several_ = far_ = true;
+  south_.groups = {group("a-0", "a", 2)};
+  const auto cluster = view().cluster();
+  EXPECT_EQ(view_->pool(cluster.groups[3].id).name, "a (not trusted)");
+  EXPECT_EQ(numbers(cluster.groups[3], true), (std::vector{1}));
+  EXPECT_EQ(view_->pool(cluster.groups[0].id).name, "a");
+  EXPECT_EQ(numbers(cluster.groups[0], true).size(), 5U);
+  EXPECT_DOUBLE_EQ(cluster.groups[3].trust, 0.4);
+  EXPECT_DOUBLE_EQ(cluster.groups[0].trust, 1);
+}
+
+TEST_F(ViewTest, APoolNamesAGroupAloneOrWithItsHost) {
+  several_ = true;
+  south_.groups = {group("a-0", "a")};
+  gears_.pools = {{"far", {}, {2}, {"south/a-0"}}, {"both", {}, {3}, {"a-0"}}};
+  view();
+  const auto cluster = view_->cluster();
+  EXPECT_EQ(view_->pool(cluster.groups[0].id).name, "both/a");
+  EXPECT_EQ(view_->pool(cluster.groups[3].id).name, "far/a") << "with its host goes before alone";
+}
+
+TEST_F(ViewTest, AGearThatDoesNotFitOnOneHostIsOpenOnTheOther) {
+  several_ = true;
+  south_.groups = {group("a-0", "a")};
+  misfits_.add("south/a-0", 2, 0, now_);
+  const auto cluster = view().cluster();
+  EXPECT_EQ(numbers(cluster.groups[3], true), (std::vector{1, 4, 5, 6}));
+  EXPECT_EQ(numbers(cluster.groups[0], true).size(), 5U);
 }
 
 TEST_F(ViewTest, ARoundIsWhatThePolicyWishesAndTheGovernorSays) {

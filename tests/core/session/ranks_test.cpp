@@ -1,4 +1,4 @@
-// Nodes that come for ranks of a group: who is let in, and that nothing else is theirs.
+// Nodes that come for ranks of a group, or to decide on groups: who is let in, and that nothing else is theirs.
 #include "core/session/ticket_fixture.hpp"
 
 namespace gearbox::session {
@@ -9,6 +9,10 @@ class RankSessions : public TicketFixture {
   RankSessions() {
     service_.serve_ranks = [this](std::shared_ptr<net::FrameStream>, const std::string& text, const Identity& who) {
       asked_ = who.ticket.user + " " + who.ticket.ranks + " " + text;
+      return refuse();
+    };
+    service_.serve_gears = [this](std::shared_ptr<net::FrameStream>, const std::string& text, const Identity& who) {
+      asked_ = "gears " + who.ticket.user + " " + text;
       return refuse();
     };
     start({"echo"});
@@ -30,6 +34,12 @@ class RankSessions : public TicketFixture {
     wire::Ticket& made = ticket(name, 0);
     made.tasks.clear();
     made.ranks = "story";
+  }
+
+  void for_gears(const std::string& name) {
+    wire::Ticket& made = ticket(name, 0);
+    made.tasks.clear();
+    made.gears = true;
   }
 
   DevicePtr peer_;
@@ -56,6 +66,20 @@ TEST_F(RankSessions, ANodeWithADevicesTicketAndADeviceWithANodesAreRefused) {
   for_ranks("north");
   ticket("anna", 1);
   EXPECT_EQ(come_as("node", "anna").header.type, wire::FrameType::error);
+  EXPECT_EQ(come_as("device", "north").header.type, wire::FrameType::error);
+}
+
+TEST_F(RankSessions, ANodeWithATicketForGearsIsServedAndMayUseNoTask) {
+  for_gears("north");
+  ASSERT_EQ(come_as("node", "north").header.type, wire::FrameType::hello_ok);
+  EXPECT_EQ(error_of(ask(peer_, "echo", some_bytes(10), id_of(1))).code, Errc::not_allowed);
+  send(peer_, wire::FrameType::gears_open, {}, "{}");
+  EXPECT_NE(next(peer_).json.find("nobody lends them"), std::string::npos);
+  EXPECT_EQ(asked_, "gears north {}");
+}
+
+TEST_F(RankSessions, ADeviceWithATicketForGearsIsRefused) {
+  for_gears("north");
   EXPECT_EQ(come_as("device", "north").header.type, wire::FrameType::error);
 }
 

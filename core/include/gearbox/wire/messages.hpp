@@ -180,6 +180,10 @@ struct Ticket {
   std::string key_id;
   std::string ranks{};          // a node's: may have ranks of this group started there, and nothing else
   std::uint64_t placement = 0;  // central's number of the decision, for `broker explain`; 0: none
+  bool gears = false;           // a node's: its scheduler may decide on groups here, if it is let, and nothing else
+
+  /// For what nodes have to do with each other: no device's.
+  bool is_between_nodes() const { return gears || !ranks.empty(); }
 };
 
 // One pair for each of the structs above.

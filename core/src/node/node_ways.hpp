@@ -1,5 +1,6 @@
-// rank_ways.hpp: questions for the way to another node, on which a group of this host has ranks: to central with the
-// next report, and back. Central answers them in the order in which they were sent.
+// node_ways.hpp: questions for the way to another node, on which a group of this host has ranks, or on whose groups this
+// host's scheduler decides: to central with the next report, and back. Central answers them in the order in which they
+// were sent.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -15,8 +16,15 @@
 
 namespace gearbox::node {
 
+/// Where to, and what for: one of the two.
+struct WantedWay {
+  std::string node;
+  std::string ranks{};  // of this group
+  bool gears = false;   // to decide on its groups
+};
+
 /// One strand.
-class RankWays {
+class NodeWays {
  public:
   using Answer = Outcome<wire::Located>;
   struct Question {
@@ -28,8 +36,7 @@ class RankWays {
   static constexpr std::size_t kMost = 64;
 
   /// Errors: overloaded: there are kMost questions already.
-  Outcome<std::shared_ptr<Question>> ask(const boost::asio::any_io_executor& executor, std::string_view node,
-                                         std::string_view group);
+  Outcome<std::shared_ptr<Question>> ask(const boost::asio::any_io_executor& executor, const WantedWay& wanted);
   /// The next one that was not sent; it counts as sent from here on. Nobody who waits for it: it is left out.
   std::optional<std::string> to_send();
   /// Central's answer to the oldest one that was sent.
