@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/pools.hpp"
 #include "gear_facts/places.hpp"
 #include "gearbox/gears/six_gears.hpp"
 
@@ -120,6 +121,8 @@ View::Place View::place_of(const GroupFacts& facts, const ViewInputs& inputs) {
     if (names(pool.models, facts.model)) by_model = &pool;
     if (names(pool.groups, facts.name)) place.config = &pool;
   }
+  // What its worker says comes first: it also says whose requests go there.
+  if (const config::PoolConfig* const named = config::find_pool(*inputs.gears, facts.pool)) place.config = named;
   if (place.config == nullptr) place.config = by_model != nullptr ? by_model : rest;
   std::string name = facts.model;
   if (place.config != nullptr) {
