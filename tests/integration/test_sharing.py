@@ -98,9 +98,10 @@ class Sharing(unittest.TestCase):
         bert = self.send(["mark bert gate"] * 6, user="bert", more=("--parallel", "6"))
         wait_until("a full worker", lambda: in_pool()[""]["running"] == 3 and self.node()["counters"]["open"] == 6, 30, 0.02)
         self.assertEqual(in_pool()["vip"]["running"], 0)
-        code, _, err = self.cluster.send([self.picture("mark anna 0")], user="anna", keys=self.keys["anna"])
+        code, answers, err = self.cluster.send([self.picture("mark anna 0")], user="anna", keys=self.keys["anna"])
         self.assertEqual(code, 0, err)
         self.assertEqual(self.marked(), ["bert", "anna"])
+        self.assertIn("pool     vip", self.cluster.run("explain", answers[0]["request"]).stdout)
         before = in_pool()["vip"]["pid"]
         self.main.write_text(self.main.read_text().replace("lends_percent = 0", "lends_percent = 100"))
         wait_until("a borrowed place", lambda: in_pool()["vip"]["running"] == 1, 30, 0.02)
