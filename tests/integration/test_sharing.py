@@ -101,7 +101,7 @@ class Sharing(unittest.TestCase):
         code, answers, err = self.cluster.send([self.picture("mark anna 0")], user="anna", keys=self.keys["anna"])
         self.assertEqual(code, 0, err)
         self.assertEqual(self.marked(), ["bert", "anna"])
-        self.assertIn("pool     vip", self.cluster.run("explain", answers[0]["request"]).stdout)
+        self.assertRegex(self.cluster.run("explain", answers[0]["request"]).stdout, "pool +vip\n")
         before = in_pool()["vip"]["pid"]
         self.main.write_text(self.main.read_text().replace("lends_percent = 0", "lends_percent = 100"))
         wait_until("a borrowed place", lambda: in_pool()["vip"]["running"] == 1, 30, 0.02)
