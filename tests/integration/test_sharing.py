@@ -24,9 +24,12 @@ MARKS = '''
 
 
 class Sharing(unittest.TestCase):
-    def start(self, record="", users=(("anna", ()),), workers=1):
+    def start(self, record="", users=(("anna", ()),), workers=1, more=""):
+        """`more`: further lines of gearbox.toml."""
         self.cluster = Cluster(workers=workers)
         self.addCleanup(self.cluster.__exit__)
+        self.main = self.cluster.configs / "gearbox.toml"
+        self.main.write_text(self.main.read_text() + more)
         self.marks = self.cluster.scratch / "marks"
         self.marks.touch()
         code = self.cluster.configs / "models/echo/model.py"
@@ -85,6 +88,28 @@ class Sharing(unittest.TestCase):
         ratio = runs.count("three") / runs.count("one")
         print(f"runs: {runs.count('three')} to {runs.count('one')}, ratio {ratio:.2f}", flush=True)
         self.assertAlmostEqual(ratio, 3, delta=0.45)
+
+    def test_a_tenants_pool_keeps_its_worker_for_it_and_lends_it_when_it_is_told_to(self):
+        worker = '\n[[worker]]\nmodel = "echo"\nenv = "plain"\npool = "vip"\n'
+        pool = '\n[[gears.pool]]\nname = "vip"\ntenants = [7]\nlends_percent = 0\n'
+        self.start(users=(("anna", ("--tenant", "7")), ("bert", ("--tenant", "8"))), more=worker + pool)
+        in_pool = lambda: {each["pool"]: each for each in self.node()["workers"] if each["model"] == "echo"}  # noqa: E731
+        wait_until("both workers", lambda: {each["state"] for each in in_pool().values()} == {"ready"}, 30)
+        bert = self.send(["mark bert gate"] * 6, user="bert", more=("--parallel", "6"))
+        wait_until("a full worker", lambda: in_pool()[""]["running"] == 3 and self.node()["counters"]["open"] == 6, 30, 0.02)
+        self.assertEqual(in_pool()["vip"]["running"], 0)
+        code, answers, err = self.cluster.send([self.picture("mark anna 0")], user="anna", keys=self.keys["anna"])
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.marked(), ["bert", "anna"])
+        self.assertRegex(self.cluster.run("explain", answers[0]["request"]).stdout, "pool +vip\n")
+        before = in_pool()["vip"]["pid"]
+        self.main.write_text(self.main.read_text().replace("lends_percent = 0", "lends_percent = 100"))
+        wait_until("a borrowed place", lambda: in_pool()["vip"]["running"] == 1, 30, 0.02)
+        self.assertEqual(in_pool()["vip"]["pid"], before)
+        self.gate.open()
+        out, err = bert.communicate(timeout=60)
+        self.assertEqual(bert.returncode, 0, out + err)
+        self.assertEqual(self.marked().count("bert"), 6)
 
     def test_a_late_request_ends_in_time_and_is_never_run(self):
         self.start()

@@ -4,7 +4,7 @@
 
 It listens on STATE_FOLDER/run/groups/NAME.sock and remembers in STATE_FOLDER/fake-NAME.json. Beside the operations of a driver it
 takes {"op": "tell", ...}: "silent": true answers no status; "hold": true lets a shift stand in its middle until it is false again;
-"refuse": [gears]; "load": {counters}. Its ranks are one process that sleeps, so that there is something to look at.
+"refuse": [gears]; "load": {counters}; "pid": what it says is its driver's. Its ranks are one process that sleeps, so that there is something to look at.
 """
 import argparse
 import json
@@ -29,6 +29,7 @@ class Engine:
                 self.record = json.load(file)
         self.refused = set(options.refuse)
         self.silent = self.hold = False
+        self.pid = 0
         self.shifting = None  # (gear, term, answer, client)
         self.history = []
         self.seen = []        # orders to shift, with their terms
@@ -92,7 +93,7 @@ class Engine:
     def do_status(self, _command, _client):
         if self.silent:
             return None
-        status = {"ok": True, "phase": "running", "plan": None, **self.record,
+        status = {"ok": True, "pid": self.pid, "phase": "running", "plan": None, **self.record,
                   "ranks": [{"rank": n, "pid": self.rank.pid, "used_units": 10 * n, "units": 100} for n in range(self.options.ranks)],
                   "shift": "preparing" if self.shifting else None, "running": 3, "waiting": 1, "tokens": 1000, "steps": 100,
                   "evicted": 0, "shifts": len(self.history), "collective": "shared", "seen": self.seen}
@@ -150,6 +151,7 @@ class Engine:
     def do_tell(self, command, _client):
         self.silent = command.get("silent", self.silent)
         self.refused = set(command.get("refuse", self.refused))
+        self.pid = command.get("pid", self.pid)
         self.load.update(command.get("load", {}))
         self.hold = command.get("hold", self.hold)
         if not self.hold and self.shifting:

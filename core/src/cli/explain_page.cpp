@@ -226,6 +226,7 @@ std::string explain_page(const json::object& facts, bool bold) {
   head.add({"announced", time_text(number_in(facts, "announced_unix_ms"))});
   head.add({"task", text_in(facts, "task")});
   head.add({"from", text_in(facts, "user") + ", " + device_text(text_in(facts, "device"))});
+  if (const std::string pool = text_in(facts, "pool"); !pool.empty()) head.add({"pool", pool});
   head.add({"node", text_in(facts, "node") + ", configuration " + text_in(facts, "config").substr(0, 12)});
   const json::object& times = object_in(facts, "times");
   head.add({"total", ms_text(number_in(times, "total_us"))});

@@ -104,6 +104,7 @@ struct WorkerConfig {                    // [[worker]]
   std::uint32_t count = 1;               // 0 to 64
   std::string devices;                   // "", "cpu", "cuda:0", "cuda" (the node chooses)
   std::uint64_t memory_limit_bytes = 0;  // what each may use for itself; 0: no limit
+  std::string pool;                      // a [[gears.pool]]: its requests go here first; empty: none
 };
 
 struct EnvConfig {     // [env.NAME]
@@ -141,6 +142,10 @@ struct PoolConfig {  // [[gears.pool]]
   std::vector<std::string> models;    // whose groups belong to it; neither these nor `groups`: all that nobody names
   std::vector<std::uint32_t> gears;   // allowed ones, 1 to 6; empty: all
   std::vector<std::string> groups{};  // single ones that belong to it, by name; goes before models
+  // Whose requests its workers serve first; without any of the three it classes none. All that are given must hold.
+  std::vector<std::uint32_t> tenants{};
+  std::uint64_t least_bytes = 0, most_bytes = 0;  // least_kb, most_kb: of a request's inputs; 0: no bound
+  std::uint32_t lends_percent = 50;               // of its workers' places, to other requests while they are idle
 };
 
 struct LinksConfig {                       // [gears.links]

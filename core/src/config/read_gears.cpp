@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,8 @@ constexpr std::size_t kMaxNodes = 64;
 constexpr std::size_t kMaxPlace = 262;  // a name, a colon, a port
 constexpr std::int64_t kMostBurstKb = 64 * 1024;
 constexpr std::int64_t kHighestGear = 6;
+constexpr std::size_t kMaxTenants = 1000;
+constexpr std::uint32_t kMostKb = 64U << 20;
 constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::array kCards = {"cpu", "a100-80g", "v100-32g", "rtx3090"};
 
@@ -86,6 +89,18 @@ void read_pool(const toml::Table& table, const GearsConfig& gears, PoolConfig& p
     std::sort(pool.gears.begin(), pool.gears.end());
     pool.gears.erase(std::unique(pool.gears.begin(), pool.gears.end()), pool.gears.end());
   }
+}
+
+/// Whose requests its workers serve first.
+void read_class(const toml::Table& table, PoolConfig& pool) {
+  if (const auto tenants = table.integers("tenants", 0, std::numeric_limits<std::uint32_t>::max(), kMaxTenants)) {
+    for (const std::int64_t tenant : *tenants) pool.tenants.push_back(static_cast<std::uint32_t>(tenant));
+    if (pool.tenants.empty()) table.fault("tenants", "is empty: leave the line out for all tenants");
+  }
+  pool.least_bytes = std::uint64_t{read_count(table, "least_kb", 0, 0, kMostKb)} << 10;
+  pool.most_bytes = std::uint64_t{read_count(table, "most_kb", 0, 0, kMostKb)} << 10;
+  if (pool.most_bytes > 0 && pool.most_bytes < pool.least_bytes) table.fault("most_kb", "is less than least_kb");
+  pool.lends_percent = read_count(table, "lends_percent", pool.lends_percent, 0, 100);
 }
 
 /// "10.0.0.5:7611", "[::1]:7611", "gpu-2:7611". What is wrong with it; empty: nothing is.
@@ -180,6 +195,7 @@ void read_gears(const toml::Table& table, GearsConfig& gears) {
   for (const toml::Table& pool_table : table.tables("pool", kMaxPools)) {
     PoolConfig pool;
     read_pool(pool_table, gears, pool);
+    read_class(pool_table, pool);
     gears.pools.push_back(std::move(pool));
   }
 }

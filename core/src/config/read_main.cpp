@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "config/central_places.hpp"
+#include "config/pools.hpp"
 #include "config/reading.hpp"
 #include "config/values.hpp"
 #include "gearbox/base/ids.hpp"
@@ -202,6 +203,32 @@ void check_model(const toml::Table& table, const WorkerConfig& worker, const Con
   }
 }
 
+void check_pool(const toml::Table& table, const WorkerConfig& worker, const Config& config) {
+  if (worker.pool.empty() || find_pool(config.gears, worker.pool) != nullptr) return;
+  std::vector<std::string> names;
+  for (const PoolConfig& pool : config.gears.pools) names.push_back(pool.name);
+  const std::string_view near = nearest(worker.pool, names);
+  table.fault("pool", "there is no [[gears.pool]] called '" + worker.pool + "'" +
+                          (near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?"));
+}
+
+/// Else what belongs to no pool would wait for workers that never take it.
+void check_left_over(const toml::Table& root, const Config& config) {
+  std::map<std::string, bool> serves_all;  // by model
+  for (const WorkerConfig& worker : config.workers) {
+    if (worker.count == 0) continue;
+    const PoolConfig* const pool = find_pool(config.gears, worker.pool);
+    const bool keeps = pool != nullptr && classes_requests(*pool) && pool->lends_percent == 0;
+    serves_all[worker.model] |= !keeps;
+  }
+  for (const auto& [model, serves] : serves_all) {
+    if (serves) continue;
+    root.fault("worker", "all workers of model '" + model +
+                             "' are in pools that lend nothing: requests of no pool would wait for ever; give one no " +
+                             "pool, or a lends_percent above 0");
+  }
+}
+
 void read_workers(const toml::Table& root, Config& config) {
   std::vector<std::string> env_names;
   for (const auto& [name, env] : config.envs) env_names.push_back(name);
@@ -214,6 +241,8 @@ void read_workers(const toml::Table& root, Config& config) {
     worker.count = read_count(table, "count", worker.count, 0, kMaxWorkersOfOneTable);
     worker.devices = read_devices(table, "devices");
     worker.memory_limit_bytes = read_mb(table, "memory_limit_mb", 0, 0, kMaxMb);
+    worker.pool = table.name("pool", "");
+    check_pool(table, worker, config);
     check_model(table, worker, config);
     check_grant(table, worker, config);
     if (!worker.env.empty() && !config.envs.contains(worker.env)) {
@@ -229,6 +258,7 @@ void read_workers(const toml::Table& root, Config& config) {
     }
     config.workers.push_back(std::move(worker));
   }
+  check_left_over(root, config);
 }
 
 constexpr std::array<std::string_view, 12> kPluginKeys = {
@@ -337,9 +367,9 @@ void read_main(const toml::Document& document, Config& config) {
   if (const auto central = root.table("central")) read_central(*central, config.central);
   if (const auto node = root.table("node")) read_node(*node, config.node);
   if (const auto envs = root.table("env")) read_envs(*envs, config.envs);
+  if (const auto gears = root.table("gears")) read_gears(*gears, config.gears);
   read_workers(root, config);
   if (const auto plugins = root.table("plugins")) read_plugins(*plugins, config);
-  if (const auto gears = root.table("gears")) read_gears(*gears, config.gears);
   note_uses(config);
   document.report_unknown_keys();
 }

@@ -176,10 +176,11 @@ std::vector<std::string> worker_ids(const std::vector<WorkerConfig>& workers) {
   const auto candidates = [](const WorkerConfig& worker) {
     const std::string exact = worker.version.empty() ? worker.model : worker.model + "@" + worker.version;
     const std::string in_env = exact + ", " + worker.env;
-    return std::vector<std::string>{worker.model, exact, in_env,
-                                    worker.devices.empty() ? in_env : in_env + ", " + worker.devices};
+    const std::string on = worker.devices.empty() ? in_env : in_env + ", " + worker.devices;
+    return std::vector<std::string>{worker.model, exact, in_env, on,
+                                    worker.pool.empty() ? on : on + ", pool " + worker.pool};
   };
-  std::vector<std::map<std::string, int>> seen(4);
+  std::vector<std::map<std::string, int>> seen(5);
   for (const WorkerConfig& worker : workers) {
     const std::vector<std::string> ids = candidates(worker);
     for (std::size_t i = 0; i < ids.size(); ++i) ++seen[i][ids[i]];
@@ -200,13 +201,14 @@ std::vector<std::string> worker_ids(const std::vector<WorkerConfig>& workers) {
 void list_workers(const List& list, const std::vector<WorkerConfig>& workers) {
   const std::vector<std::string> ids = worker_ids(workers);
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    const auto& [model, version, env, count, devices, memory_limit] = workers[i];  // the model is in the id
+    const auto& [model, version, env, count, devices, memory_limit, pool] = workers[i];  // the model is in the id
     const List worker = list.entry(ids[i]);
     worker.text("version", version);
     worker.text("env", env);
     worker.number("count", count);
     worker.text("devices", devices);
     worker.mb("memory_limit_mb", memory_limit);
+    worker.text("pool", pool);
   }
 }
 
@@ -247,13 +249,19 @@ void list_gears(const List& list, const GearsConfig& gears) {
   list.text("card", card);
   list_links(list.table("links"), links);
   for (const PoolConfig& pool : pools) {
-    const auto& [name, models, allowed, groups] = pool;
+    const auto& [name, models, allowed, groups, tenants, least_bytes, most_bytes, lends_percent] = pool;
     const List entry = list.table("pool").entry(name);
     entry.text("models", joined(models));
     entry.text("groups", joined(groups));
     std::vector<std::string> numbers;
     for (const std::uint32_t gear : allowed) numbers.push_back(std::to_string(gear));
     entry.text("gears", joined(numbers));
+    numbers.clear();
+    for (const std::uint32_t tenant : tenants) numbers.push_back(std::to_string(tenant));
+    entry.text("tenants", joined(numbers));
+    entry.number("least_kb", least_bytes >> 10);
+    entry.number("most_kb", most_bytes >> 10);
+    entry.number("lends_percent", lends_percent);
   }
 }
 

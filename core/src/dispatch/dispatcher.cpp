@@ -45,18 +45,18 @@ Outcome<void> fit(const model::Record& record, worker_pool::CallSpec& call) {
 }
 
 Outcome<Dispatcher::JobId> Dispatcher::submit(Job job, Done done) {
-  const ModelKey key = key_of(*job.record);
   const Instant now = Clock::now();
   if (job.call.deadline <= now) return Error{Errc::deadline_exceeded, "its time was up before it could wait"};
-  if (is_full(*job.record)) {
-    return Error{Errc::overloaded, std::to_string(queues_.at(key).size()) + " calls wait for model " + job.model};
+  if (is_full(*job.record, job.pool)) {
+    const FairQueue& queue = queues_.at({key_of(*job.record), pool_for(*job.record, job.pool)});
+    return Error{Errc::overloaded, std::to_string(queue.size()) + " calls wait for model " + job.model};
   }
   if (pool_.service(*job.record) == Service::none) {
     return Error{Errc::model_unavailable, "no worker runs model " + job.record->name + " version " +
                                               job.record->version + why_no_worker(pool_, *job.record)};
   }
   const JobId id = next_id_++;
-  Waiting waiting{.job = std::move(job), .done = std::move(done), .since = now, .ends = {}};
+  Waiting waiting{.job = std::move(job), .done = std::move(done), .since = now, .pool = {}, .ends = {}};
   jobs_.emplace(id, std::move(waiting));
   enqueue(id);
   if (pumping_) {
@@ -65,7 +65,8 @@ Outcome<Dispatcher::JobId> Dispatcher::submit(Job job, Done done) {
   }
   submitting_ = id;
   pumping_ = true;
-  pump_model(queues_.at(key));
+  const QueueKey key = queue_of(jobs_.at(id));
+  if (pump_queue(key, Reach::own)) pump_queue(key, Reach::all);
   pumping_ = false;
   if (std::exchange(pump_again_, false)) pump();
   submitting_ = 0;
@@ -74,7 +75,8 @@ Outcome<Dispatcher::JobId> Dispatcher::submit(Job job, Done done) {
 
 void Dispatcher::enqueue(JobId id) {
   Waiting& waiting = jobs_.at(id);
-  FairQueue& queue = queues_[key_of(*waiting.job.record)];
+  waiting.pool = pool_for(*waiting.job.record, waiting.job.pool);
+  FairQueue& queue = queues_[queue_of(waiting)];
   const FairQueue::Owner owner = owner_of(waiting.job.call);
   if (const double charged = std::exchange(waiting.charged, 0); charged > 0) {
     queue.put_back(id, owner, charged);
@@ -83,15 +85,19 @@ void Dispatcher::enqueue(JobId id) {
   }
 }
 
-bool Dispatcher::is_full(const model::Record& record) const {
-  const auto queue = queues_.find(key_of(record));
+bool Dispatcher::is_full(const model::Record& record, std::string_view pool) const {
+  const auto queue = queues_.find({key_of(record), pool_for(record, pool)});
   return queue != queues_.end() && queue->second.size() >= queue_limit_;
 }
 
-std::optional<microseconds> Dispatcher::backlog(const model::Record& record) const {
-  const auto queue = queues_.find(key_of(record));
+std::optional<microseconds> Dispatcher::backlog(const model::Record& record, std::string_view pool) const {
+  const auto queue = queues_.find({key_of(record), pool_for(record, pool)});
   if (queue == queues_.end() || queue->second.mean_cost() <= 0) return std::nullopt;
-  const std::size_t workers = pool_.ready(record).size();
+  const std::vector<worker_pool::WorkerView> ready = pool_.ready(record);
+  const auto own = std::count_if(ready.begin(), ready.end(), [&](const worker_pool::WorkerView& worker) {
+    return worker.pool.serves() == queue->first.pool;
+  });
+  const auto workers = own > 0 ? own : std::ssize(ready);  // all that are left are borrowed
   if (workers == 0) return std::nullopt;
   const double us =
       queue->second.mean_cost() * static_cast<double>(queue->second.size()) / static_cast<double>(workers);
@@ -104,7 +110,7 @@ void Dispatcher::cancel(JobId id) {
   const Waiting& waiting = found->second;
   const bool running = waiting.running;
   const auto call = waiting.call;
-  if (const auto queue = queues_.find(key_of(*waiting.job.record)); !running && queue != queues_.end()) {
+  if (const auto queue = queues_.find(queue_of(waiting)); !running && queue != queues_.end()) {
     queue->second.remove(id);
   }
   std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
@@ -122,7 +128,12 @@ void Dispatcher::pump() {
   pumping_ = true;
   do {
     pump_again_ = false;
-    for (auto& [key, queue] : queues_) pump_model(queue);
+    std::vector<QueueKey> wanting;
+    for (const auto& [key, queue] : queues_) {
+      if (pump_queue(key, Reach::own)) wanting.push_back(key);
+    }
+    // After all have had their own: nobody borrows a place that its pool waits for.
+    for (const QueueKey& key : wanting) pump_queue(key, Reach::all);
   } while (pump_again_);
   pumping_ = false;
   // Models come and go; their queues must not pile up.
@@ -131,13 +142,16 @@ void Dispatcher::pump() {
   if (others_.size() > kSpareQueues) others_.clear();
 }
 
-void Dispatcher::pump_model(FairQueue& queue) {
-  if (queue.empty()) return;
+/// True: its first call found no place, and other pools have workers that may have one.
+bool Dispatcher::pump_queue(const QueueKey& key, Reach reach) {
+  FairQueue& queue = queues_.at(key);
+  if (queue.empty() || leave_empty_pool(key, queue)) return false;
+  bool others_may_lend = false;
   const model::Record& record = *jobs_.at(queue.front()).job.record;
   if (pool_.service(record) != Service::ready) {
     // A long queue that waits for a model to load is not walked for each answer of all the others.
     const std::uint64_t generation = pool_.generation();
-    std::uint64_t& seen = resolved_at_[key_of(record)];
+    std::uint64_t& seen = resolved_at_[key];
     if (std::exchange(seen, generation) != generation) resolve_again(queue);
   }
   // Those that were refused wait for certain workers. They stay the first, and hold up nobody behind them.
@@ -157,10 +171,12 @@ void Dispatcher::pump_model(FairQueue& queue) {
       fail(id, Error{Errc::overloaded, "all workers of model " + waiting.job.model + " say that they have enough"});
       continue;
     }
-    if (hand_over(id, waiting)) {
+    const Handed handed = hand_over(id, waiting, reach);
+    if (handed == Handed::yes) {
       waiting.charged = queue.pop();
       continue;
     }
+    others_may_lend |= handed == Handed::others_may_lend;
     if (waiting.refusals.empty() || passed.size() == kMostPassed) break;
     queue.remove(id);
     passed.push_back(id);
@@ -169,6 +185,7 @@ void Dispatcher::pump_model(FairQueue& queue) {
     if (const auto found = jobs_.find(*id); found != jobs_.end())  // else it was called off meanwhile
       queue.put_back(*id, owner_of(found->second.job.call), 0);
   }
+  return others_may_lend;
 }
 
 /// Of a job that is in no queue. What it sets off may submit and cancel others.
@@ -231,8 +248,9 @@ Dispatcher::Picked Dispatcher::pick(const Waiting& waiting, const std::vector<pl
   return {least->id, true};
 }
 
-bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
+Dispatcher::Handed Dispatcher::hand_over(JobId id, Waiting& waiting, Reach reach) {
   const bool explained = waiting.job.explained;
+  bool others_may_lend = false;
   explain::Pick noted;
   std::vector<plugin::CandidateView> candidates;
   const auto see = [&](const worker_pool::WorkerView& worker, explain::Standing standing) {
@@ -250,6 +268,9 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
     } else if (waiting.deaths > 0 && worker.running > 0) {
       // A call that a worker died of runs alone: whoever is there with it would be suspected as well.
       see(worker, explain::Standing::not_idle);
+    } else if (!may_take(waiting, worker, reach)) {
+      others_may_lend |= reach == Reach::own;
+      see(worker, explain::Standing::kept);
     } else {
       see(worker, explain::Standing::candidate);
       candidates.push_back({.id = plugin::CandidateId{static_cast<std::uint32_t>(worker.id)},
@@ -285,17 +306,18 @@ bool Dispatcher::hand_over(JobId id, Waiting& waiting) {
         noted.stood_in = picked.stood_in;
         note(waiting, std::move(noted));
       }
-      return true;
+      return Handed::yes;
     }
     candidates.erase(chosen);  // full or just lost: ask again without it
     for (explain::Seen& seen : noted.seen) {
       if (seen.worker == worker) seen.standing = explain::Standing::refused;
     }
   }
+  if (others_may_lend) return Handed::others_may_lend;  // that look is yet to come
   // Of many looks in vain the first one tells why it had to wait.
   const auto& picks = waiting.explained.picks;
   if (explained && (picks.empty() || picks.back().chosen)) note(waiting, std::move(noted));
-  return false;
+  return Handed::no;
 }
 
 void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
@@ -330,7 +352,7 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   }
   const bool was_refused = !answer.outputs && answer.outputs.error().code == Errc::overloaded;
   // What a model sends back tells nothing of how long a call takes.
-  if (const auto queue = queues_.find(key_of(*waiting.job.record)); queue != queues_.end() && !was_refused) {
+  if (const auto queue = queues_.find(queue_of(waiting)); queue != queues_.end() && !was_refused) {
     const std::chrono::duration<double, std::micro> ran = answer.run;
     // Each call of a batch tells the time of the whole: it has its part of it.
     queue->second.ran(owner_of(waiting.job.call), waiting.charged, ran.count() / answer.batch);

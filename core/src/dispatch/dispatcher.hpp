@@ -27,6 +27,7 @@ namespace gearbox::dispatch {
 /// stand for later, when that is not served any more.
 struct Job {
   std::string task, model, version;
+  std::string pool;                             // that the request belongs to; empty: none
   config::Snapshot config;                      // in which the two are looked up
   std::shared_ptr<const model::Record> record;  // resolve()'s answer
   worker_pool::CallSpec call;                   // fits `record`, see fit()
@@ -84,10 +85,11 @@ class Dispatcher {
 
   worker_pool::Service service(const model::Record& record) const { return pool_.service(record); }
 
-  /// Would submit() refuse a call for `record` because its queue is full?
-  bool is_full(const model::Record& record) const;
-  /// How long the ready workers of `record` need for what waits for them, as measured; nullopt while nothing was.
-  std::optional<microseconds> backlog(const model::Record& record) const;
+  /// Would submit() refuse a call of `pool` for `record` because its queue is full?
+  bool is_full(const model::Record& record, std::string_view pool) const;
+  /// How long the ready workers of `record` need for what waits for them in that queue, as measured; nullopt while
+  /// nothing was.
+  std::optional<microseconds> backlog(const model::Record& record, std::string_view pool) const;
 
   /// Calls that wait and run, by model name.
   std::map<std::string, ModelLoad> load() const;
@@ -104,6 +106,7 @@ class Dispatcher {
     Job job;
     Done done;
     Instant since{};
+    std::string pool;           // whose queue it is in: the job's, as long as that has a worker
     std::uint32_t deaths = 0;   // workers that died with it
     explain::Call explained{};  // empty until it is handed over, or waits at the head of its queue
     std::vector<std::string> ends;
@@ -124,10 +127,27 @@ class Dispatcher {
   using ModelKey = std::tuple<std::string, std::string, std::string>;  // name, version, digest
   static ModelKey key_of(const model::Record& record) { return {record.name, record.version, record.digest}; }
 
-  void pump_model(FairQueue& queue);
+  struct QueueKey {
+    ModelKey model;
+    std::string pool;
+    auto operator<=>(const QueueKey&) const = default;
+  };
+  static QueueKey queue_of(const Waiting& waiting) { return {key_of(*waiting.job.record), waiting.pool}; }
+  enum class Reach : std::uint8_t {
+    own,  // workers of the call's pool
+    all   // and those that other pools lend
+  };
+
+  bool pump_queue(const QueueKey& key, Reach reach);
   void resolve_again(FairQueue& queue);
+  // pools.cpp
+  std::string pool_for(const model::Record& record, std::string_view wished) const;
+  bool leave_empty_pool(const QueueKey& key, FairQueue& queue);
+  bool lends(const worker_pool::WorkerView& worker, const model::Record& record) const;
+  bool may_take(const Waiting& waiting, const worker_pool::WorkerView& worker, Reach reach) const;
   void fail(JobId id, Error error);
-  bool hand_over(JobId id, Waiting& waiting);
+  enum class Handed : std::uint8_t { yes, no, others_may_lend };
+  Handed hand_over(JobId id, Waiting& waiting, Reach reach);
   // streams.cpp
   void pass_parts(JobId id, worker_pool::CallSpec& spec);
   static void end_stream(const Waiting& waiting, worker_pool::CallAnswer& answer);
@@ -156,8 +176,8 @@ class Dispatcher {
   JobId next_id_ = 1;
   JobId submitting_ = 0;  // is not answered before submit() returns
   std::unordered_map<JobId, Waiting> jobs_;
-  std::map<ModelKey, FairQueue> queues_;
-  std::map<ModelKey, std::uint64_t> resolved_at_;  // the pool's generation when a queue was resolved again
+  std::map<QueueKey, FairQueue> queues_;
+  std::map<QueueKey, std::uint64_t> resolved_at_;  // the pool's generation when a queue was resolved again
   struct OthersAt {
     std::uint64_t generation = 0;
     explain::OthersPtr others;

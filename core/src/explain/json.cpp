@@ -170,6 +170,7 @@ json::object to_json(const Trace& trace, std::uint64_t from, Instant now) {
                    {"config", trace.config ? *trace.config : std::string()},
                    {"announced_unix_ms", trace.announced_unix_ms},
                    {"state", state_of(trace)}};
+  if (!trace.pool.empty()) out["pool"] = trace.pool;
   if (trace.placement != 0) out["placement"] = trace.placement;
   if (trace.error != Errc{}) {
     out["error"] = json::object{{"code", name_of(trace.error)}, {"detail", text_of(trace.reason)}};

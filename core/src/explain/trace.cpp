@@ -29,6 +29,8 @@ std::string_view name_of(Standing standing) {
       return "gone";
     case Standing::other_model:
       return "other version or content";
+    case Standing::kept:
+      return "keeps its places for another pool";
   }
   return "";
 }
@@ -145,7 +147,7 @@ void Step::add_open(Call call, std::size_t& kept_bytes) {
 }
 
 std::size_t Trace::bytes() const {
-  std::size_t sum = sizeof(Trace) + task.capacity() + user.capacity() + reason.capacity();
+  std::size_t sum = sizeof(Trace) + task.capacity() + user.capacity() + pool.capacity() + reason.capacity();
   for (const Step& step : steps) {
     sum += sizeof(Step) + step.name.capacity() + step.model.capacity() + step.asked.capacity();
     sum += step.version.capacity() + step.newest.capacity();

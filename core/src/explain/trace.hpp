@@ -32,16 +32,17 @@ using ChooserPtr = std::shared_ptr<const Chooser>;
 /// Why a worker was, or was not, among the candidates of a pick.
 enum class Standing : std::uint8_t {
   candidate,
-  full,        // it holds as many calls as it may
-  alone,       // it runs a call that a worker died of, alone
-  not_idle,    // such a call waits for an idle worker
-  refused,     // chosen, but it could not take the call: full or lost just then
-  not_ready,   // starting, loading, probing
-  suspect,     // does not answer in time
-  draining,    // not wanted any more, ends
-  failed,      // given up for now
-  gone,        // its process has ended
-  other_model  // runs another version of the model, or other content under the same version
+  full,         // it holds as many calls as it may
+  alone,        // it runs a call that a worker died of, alone
+  not_idle,     // such a call waits for an idle worker
+  refused,      // chosen, but it could not take the call: full or lost just then
+  not_ready,    // starting, loading, probing
+  suspect,      // does not answer in time
+  draining,     // not wanted any more, ends
+  failed,       // given up for now
+  gone,         // its process has ended
+  other_model,  // runs another version of the model, or other content under the same version
+  kept          // keeps its places for requests of another pool
 };
 std::string_view name_of(Standing standing);
 
@@ -142,6 +143,7 @@ struct Step {
 struct Trace {
   RequestKey key;
   std::string task, user;
+  std::string pool;  // that it belongs to; empty: none
   std::uint32_t tenant = 0;
   std::uint8_t priority = 0;
   std::uint64_t placement = 0;                // central's number of the decision that sent the device here; 0: none did

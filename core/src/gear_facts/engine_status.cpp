@@ -67,6 +67,7 @@ Outcome<EngineStatus> read_status(const json::object& object) {
   if (!is_null(object, "collective")) reader.read("collective", status.collective, kMaxWord);
   if (!is_null(object, "gear")) reader.read("gear", status.gear);
   if (status.gear > 6) reader.fail("gear", "must be 1 to 6");
+  reader.read("pid", status.pid);
   reader.read("epoch", status.epoch);
   reader.read("term", status.term);
   reader.read_list("ranks", status.ranks, kMostRanks, [](ObjectReader& each, EngineRank& rank) {

@@ -31,6 +31,7 @@ struct EngineStatus {
   std::string phase, shift, collective, model;
   std::uint8_t gear = 0;  // 0: none of the six
   std::uint64_t epoch = 0, term = 0;
+  std::int64_t pid = 0;  // of the driver, which is a worker of the node; 0: not told
   std::vector<EngineRank> ranks;
   std::uint32_t running = 0, waiting = 0;
   std::uint64_t tokens = 0, steps = 0, evicted = 0, shifts = 0;

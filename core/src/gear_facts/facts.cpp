@@ -79,6 +79,7 @@ json::object to_json(const GroupFacts& group) {
   }
   json::object out{{"name", group.name},
                    {"model", group.model},
+                   {"pool", group.pool},
                    {"stale", group.stale},
                    {"problem", group.problem},
                    {"age_ms", group.age_ms},
@@ -133,6 +134,7 @@ Outcome<GroupFacts> read_group(const json::object& object) {
   ObjectReader reader(object);
   read_name(reader, "name", group.name);
   reader.read("model", group.model, kMaxWord);
+  reader.read("pool", group.pool, kMaxWord);
   reader.read("stale", group.stale);
   reader.read("problem", group.problem, kMaxLine);
   reader.read("age_ms", group.age_ms);

@@ -30,6 +30,7 @@ struct RankFacts {
 struct GroupFacts {
   std::string name;
   std::string model;        // that it serves; where the engine does not tell: the name up to its last '-' or '.'
+  std::string pool;         // that its worker's configuration names; empty: none
   bool stale = false;       // its engine did not answer in time: nothing may be decided on these figures
   std::string problem;      // why
   std::int64_t age_ms = 0;  // of the figures

@@ -180,6 +180,7 @@ json::object status_of(const FactSources& from) {
                                        {"memory_bytes", worker.memory_bytes},
                                        {"memory_limit_bytes", worker.memory_limit_bytes},
                                        {"step_p95_us", worker.step_p95.count()},
+                                       {"pool", worker.pool.name},
                                        {"devices", worker.devices},
                                        {"gpus", gpus_of(*from.pool, worker)},
                                        {"gpu_memory_mb", worker.gpu_memory_mb}});

@@ -54,6 +54,7 @@ void GroupWatch::heard(const EngineStatus& status, const LookAtProcess& look, In
   if (!status.ok) return not_heard("its engine says: " + status.why);
   problem_.clear();
   heard_at_ = now;
+  driver_ = status.pid;
   GroupFacts facts;
   facts.name = name_;
   facts.model = status.model.empty() ? model_of_name(name_) : status.model;

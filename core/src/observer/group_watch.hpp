@@ -29,6 +29,8 @@ class GroupWatch {
 
   /// `stale_after`: figures that are older are stale, too.
   gear_facts::GroupFacts facts(Instant now, milliseconds stale_after) const;
+  /// Process of its driver, a worker of the node; 0: not told yet.
+  std::int64_t driver() const { return driver_; }
 
  private:
   struct Seen {
@@ -38,6 +40,7 @@ class GroupWatch {
   void look_at(gear_facts::RankFacts& rank, const LookAtProcess& look, Instant now);
 
   std::string name_;
+  std::int64_t driver_ = 0;
   std::optional<Instant> heard_at_;
   std::string problem_ = "its engine has not been asked yet";
   gear_facts::GroupFacts facts_;

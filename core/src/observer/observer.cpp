@@ -32,6 +32,12 @@ constexpr milliseconds kAnswer{1'000};  // for an engine or the node
 constexpr milliseconds kSlack{500};
 constexpr std::size_t kMostModels = 4096;
 constexpr std::size_t kMostGpus = 64;
+constexpr std::size_t kMostWorkers = 4096;
+
+struct WorkerPlace {
+  std::int64_t pid = 0;
+  std::string pool;
+};
 
 void read_gpu(ObjectReader& reader, gear_facts::GpuFacts& gpu) {
   reader.read("index", gpu.index);
@@ -134,7 +140,16 @@ void Observer::take_node(const json::object& status) {
   reader.read_object("gpus", read.gpus, [](ObjectReader& gpus, std::vector<gear_facts::GpuFacts>& into) {
     gpus.read_list("list", into, kMostGpus, read_gpu);
   });
+  std::vector<WorkerPlace> workers;
+  reader.read_list("workers", workers, kMostWorkers, [](ObjectReader& each, WorkerPlace& worker) {
+    each.read("pid", worker.pid);
+    each.read("pool", worker.pool, kMaxNameBytes);
+  });
   if (!reader.result()) return;  // of a version beside ours: what it says of its queues stays unknown
+  pools_.clear();
+  for (WorkerPlace& worker : workers) {
+    if (!worker.pool.empty() && worker.pid > 0) pools_.insert_or_assign(worker.pid, std::move(worker.pool));
+  }
   if (const json::value* gpus = status.if_contains("gpus"); gpus != nullptr && gpus->is_object()) {
     const json::value* list = gpus->get_object().if_contains("list");
     for (std::size_t i = 0; list != nullptr && list->is_array() && i < read.gpus.size(); ++i) {
@@ -222,6 +237,7 @@ Outcome<json::object> Observer::control(std::string_view command, const json::ob
     gear_facts::GroupFacts facts = at->second.facts(now, stale_after());
     facts.link_health = links_.health();
     facts.link_slowdown = links_.slowdown();
+    if (const auto pool = pools_.find(at->second.driver()); pool != pools_.end()) facts.pool = pool->second;
     if (!page.add(gear_facts::to_json(facts))) break;
   }
   std::move(page).into(answer);

@@ -57,7 +57,8 @@ class Observer final : public gear_facts::Role {
   std::map<std::string, GroupWatch> groups_;
   std::set<std::string> asking_;  // groups, peers with a '/' in front, "" for the node: never two questions at once
   std::size_t left_out_ = 0;
-  gear_facts::Snapshot node_;  // its queues and GPUs
+  gear_facts::Snapshot node_;                  // its queues and GPUs
+  std::map<std::int64_t, std::string> pools_;  // of its workers that are in one, by pid
   Instant round_at_;
   std::uint64_t sequence_ = 0;
   std::string identity_;

@@ -33,6 +33,7 @@ Outcome<void> Run::submit(std::size_t index, std::size_t call, std::shared_ptr<c
   job.task = request_.task->name;
   job.model = step.config->model;
   job.version = step.config->version;
+  job.pool = request_.pool;
   job.config = request_.config;
   BOOST_OUTCOME_TRY(job.call.inputs, inputs_of(step, call));
   job.call.deadline = step.until;

@@ -60,6 +60,7 @@ struct RunRequest {
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;
   std::uint8_t priority = 0;
+  std::string pool;         // that the request belongs to; empty: none
   std::uint64_t seed = 0;   // of the request; each call gets one of its own made of it; 0: none
   explain::TracePtr trace;  // its steps are filled in; null: nothing is noted
   /// Called for each part, before `finished`. As long as it is held it keeps a place in the worker's memory, and the

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "config/pools.hpp"
 #include "gear_facts/places.hpp"
 #include "gearbox/gears/six_gears.hpp"
 
@@ -132,6 +133,8 @@ View::Place View::place_of(const Known& known, const ViewInputs& inputs) {
     if (by_name == nullptr && names(pool.groups, facts.name)) by_name = &pool;
     if (names(pool.groups, known.name)) place.config = &pool;
   }
+  // What its worker says comes first: it also says whose requests go there.
+  if (const config::PoolConfig* const named = config::find_pool(*inputs.gears, facts.pool)) place.config = named;
   if (place.config == nullptr) place.config = by_name != nullptr ? by_name : by_model != nullptr ? by_model : rest;
   std::string name = facts.model;
   if (place.config != nullptr) {

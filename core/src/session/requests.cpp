@@ -186,6 +186,7 @@ void Requests::note_begin(const RequestPtr& request) {
   trace->config = service_.explain->digest(request->config->digest);
   trace->wire_bytes = request->upload.submit().wire_bytes;
   trace->plain_bytes = request->ingest.plain_bytes();
+  trace->pool = pool_of(*request->config, request->identity, trace->plain_bytes);
 }
 
 Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHeader& header, wire::Submit submit,
@@ -208,7 +209,7 @@ Outcome<RequestPtr> Requests::make(const Identity& identity, const wire::FrameHe
                  std::to_string(ingest.plain_bytes()) + " bytes are more than half of the node's input arena"};
   }
   BOOST_OUTCOME_TRY(check_limits(identity, limits, ingest.plain_bytes(), wait));
-  BOOST_OUTCOME_TRY(check_queues(*config, *task, wait));
+  BOOST_OUTCOME_TRY(check_queues(*config, *task, pool_of(*config, identity, ingest.plain_bytes()), wait));
   auto request = std::make_shared<Request>(RequestKey{identity.ticket.device, header.request}, std::move(receiver),
                                            std::move(ingest), *service_.io);
   request->identity = identity;
@@ -380,6 +381,7 @@ void Requests::start(const RequestPtr& request) {
   run.tenant = request->identity.ticket.tenant;
   run.weight = request->identity.ticket.weight;
   run.priority = request->priority;
+  run.pool = pool_of(*request->config, request->identity, request->ingest.plain_bytes());
   run.trace = request->trace;
   run.seed = seed_of(request->key);
   if (request->upload.submit().stream) {

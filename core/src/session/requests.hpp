@@ -168,8 +168,11 @@ class Requests {
                            milliseconds& wait);
   Outcome<void> check_limits(const Identity& identity, const config::LimitsConfig& limits, std::uint64_t bytes,
                              milliseconds& wait) const;
-  Outcome<void> check_queues(const config::Config& config, const config::TaskConfig& task, milliseconds& wait) const;
-  milliseconds backlog_of(const config::Config& config, const config::TaskConfig& task) const;
+  Outcome<void> check_queues(const config::Config& config, const config::TaskConfig& task, std::string_view pool,
+                             milliseconds& wait) const;
+  milliseconds backlog_of(const config::Config& config, const config::TaskConfig& task, std::string_view pool) const;
+  /// That a request of `identity` with inputs of `bytes` belongs to; empty: none.
+  static std::string pool_of(const config::Config& config, const Identity& identity, std::uint64_t bytes);
   std::uint32_t retry_after(const Request& request, const Error& error) const;
   void repeat(const RequestPtr& request, const std::shared_ptr<Listener>& listener);
   void take_in(const RequestPtr& request);

@@ -1,6 +1,7 @@
 // requests_limits.cpp: what a node refuses because there is too much of it already, and when it is worth to ask again.
 #include <algorithm>
 
+#include "config/pools.hpp"
 #include "session/requests.hpp"
 
 namespace gearbox::session {
@@ -46,28 +47,34 @@ Outcome<void> Requests::check_limits(const Identity& identity, const config::Lim
 
 /// The calls that the request would begin with: when their queue is full it is told so before it has uploaded anything.
 Outcome<void> Requests::check_queues(const config::Config& config, const config::TaskConfig& task,
-                                     milliseconds& wait) const {
+                                     std::string_view pool, milliseconds& wait) const {
   for (const config::StepConfig& step : task.steps) {
     const bool first = std::all_of(step.inputs.begin(), step.inputs.end(),
                                    [](const auto& input) { return input.second.step == "request"; });
     if (!first) continue;
     const auto record = service_.dispatcher->resolve(config, step.model, step.version).record;
-    if (!record || !service_.dispatcher->is_full(*record)) continue;
-    wait = backlog_of(config, task);
+    if (!record || !service_.dispatcher->is_full(*record, pool)) continue;
+    wait = backlog_of(config, task, pool);
     return Error{Errc::overloaded, "the queue of model " + step.model + " is full"};
   }
   return done();
 }
 
 /// What waits for the slowest of the task's models, in time of its workers.
-milliseconds Requests::backlog_of(const config::Config& config, const config::TaskConfig& task) const {
+milliseconds Requests::backlog_of(const config::Config& config, const config::TaskConfig& task,
+                                  std::string_view pool) const {
   microseconds longest{0};
   for (const config::StepConfig& step : task.steps) {
     const auto record = service_.dispatcher->resolve(config, step.model, step.version).record;
     if (!record) continue;
-    longest = std::max(longest, service_.dispatcher->backlog(*record).value_or(microseconds{0}));
+    longest = std::max(longest, service_.dispatcher->backlog(*record, pool).value_or(microseconds{0}));
   }
   return longest.count() > 0 ? told_wait(longest) : Drain::kUnknownWait;
+}
+
+std::string Requests::pool_of(const config::Config& config, const Identity& identity, std::uint64_t bytes) {
+  const config::PoolConfig* const pool = config::pool_for(config.gears, identity.ticket.tenant, bytes);
+  return pool == nullptr ? std::string() : pool->name;
 }
 
 /// Of a request that fails now, before it is settled.
@@ -76,7 +83,8 @@ std::uint32_t Requests::retry_after(const Request& request, const Error& error) 
     return static_cast<std::uint32_t>(request.run->again().count());  // the model's own word
   }
   if (error.code == Errc::overloaded && request.task != nullptr) {
-    return static_cast<std::uint32_t>(backlog_of(*request.config, *request.task).count());
+    const std::string pool = pool_of(*request.config, request.identity, request.ingest.plain_bytes());
+    return static_cast<std::uint32_t>(backlog_of(*request.config, *request.task, pool).count());
   }
   return retry_after_ms(error);
 }

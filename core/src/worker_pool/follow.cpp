@@ -5,6 +5,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "config/pools.hpp"
 #include "config/versions.hpp"
 #include "worker_pool/pool.hpp"
 
@@ -26,6 +27,18 @@ bool Settings::operator==(const Settings& other) const {
          record->threads == other.record->threads && env == other.env && python == other.python &&
          devices == other.devices;
 }
+
+namespace {
+PoolPlace place_in(const config::GearsConfig& gears, const std::string& name) {
+  PoolPlace place;
+  const config::PoolConfig* const pool = config::find_pool(gears, name);
+  if (pool == nullptr) return place;
+  place.name = name;
+  place.classes = config::classes_requests(*pool);
+  if (place.classes) place.lends_percent = pool->lends_percent;
+  return place;
+}
+}  // namespace
 
 void Pool::start_workers() {
   open_window();
@@ -61,6 +74,7 @@ std::vector<Pool::Wanted> Pool::wanted_of(const config::Config& config) const {
       wanted.settings.env = entry.env;
       wanted.settings.devices = entry.devices;
       wanted.settings.memory_limit = entry.memory_limit_bytes;
+      wanted.settings.pool = place_in(config.gears, entry.pool);
       const auto env = config.envs.find(entry.env);
       if (env != config.envs.end() && !env->second.python.empty()) {
         // An absolute path stays as it is.
@@ -91,7 +105,8 @@ void Pool::follow() {
   changed();
 }
 
-/// What is there already and wanted still is taken out of `spare`: the ready ones first, of these the busy ones.
+/// What is there already and wanted still is taken out of `spare`: the ready ones first, of these the busy ones. Where
+/// it can, a slot stays in its pool; else it changes to the other one as it is.
 void Pool::claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare) {
   const auto worth = [](const Worker* worker) {
     return (worker->life == Life::ready ? 1000U
@@ -101,11 +116,12 @@ void Pool::claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare) {
            static_cast<std::uint32_t>(std::min<std::size_t>(worker->running.size(), 99));
   };
   std::stable_sort(spare.begin(), spare.end(), [&](const Worker* a, const Worker* b) { return worth(a) > worth(b); });
-  for (Wanted& entry : wanted) {
-    entry.missing = entry.count;
+  const auto take = [&](Wanted& entry, bool of_its_pool) {
     std::erase_if(spare, [&](Worker* worker) {
       if (entry.missing == 0 || !(*worker == entry.settings)) return false;
+      if (of_its_pool && worker->pool.name != entry.settings.pool.name) return false;
       --entry.missing;
+      worker->pool = entry.settings.pool;
       if (worker->retired) --unsettled_;
       worker->retired = worker->surplus = false;
       if (worker->memory_limit != entry.settings.memory_limit) {
@@ -116,7 +132,10 @@ void Pool::claim(std::vector<Wanted>& wanted, std::vector<Worker*>& spare) {
       worker->wanted_by.push_back(setup_.config);
       return true;
     });
-  }
+  };
+  for (Wanted& entry : wanted) entry.missing = entry.count;
+  for (Wanted& entry : wanted) take(entry, true);
+  for (Wanted& entry : wanted) take(entry, false);
 }
 
 void Pool::retire(const std::vector<Wanted>& wanted, const std::vector<Worker*>& spare) {

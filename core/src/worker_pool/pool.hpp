@@ -74,6 +74,7 @@ struct Settings {
   std::shared_ptr<const model::Record> record;  // a copy: a worker keeps no snapshot of the configuration alive
   std::string env, python, devices;
   std::uint64_t memory_limit = 0;  // bytes; 0: none. Not compared: it holds for the process that runs, too
+  PoolPlace pool;                  // not compared either: it is the slot's
   bool operator==(const Settings& other) const;
 };
 

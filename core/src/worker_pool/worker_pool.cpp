@@ -174,6 +174,7 @@ WorkerView Pool::view(const Worker& worker) const {
   view.reattached = worker.reattached;
   view.memory_bytes = worker.memory;
   view.memory_limit_bytes = worker.memory_limit;
+  view.pool = worker.pool;
   view.devices = worker.devices;
   view.gpus = worker.seat.gpus;
   view.gpu_memory_mb = worker.record->memory_mb;

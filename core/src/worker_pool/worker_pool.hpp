@@ -76,6 +76,16 @@ struct CallAnswer {
   milliseconds again{0};  // of overloaded: when the model wants to be asked again, as it says; 0: it does not say
 };
 
+/// Whose calls a slot serves first.
+struct PoolPlace {
+  std::string name;                   // of the pool; empty: none
+  bool classes = false;               // there are requests that belong to it; else it says nothing of whom to serve
+  std::uint32_t lends_percent = 100;  // of its places, to calls of others
+  /// The pool of calls that are its own; empty: of those that belong to none.
+  std::string_view serves() const { return classes ? std::string_view(name) : std::string_view(); }
+  bool operator==(const PoolPlace&) const = default;
+};
+
 struct WorkerView {
   WorkerId id{};
   std::string model, version;
@@ -95,9 +105,10 @@ struct WorkerView {
   bool reattached = false;               // an earlier node had started its process
   std::uint64_t memory_bytes = 0;        // of its own, without what it shares; as of the last look
   std::uint64_t memory_limit_bytes = 0;  // 0: none
-  std::string devices;                   // as the configuration says
-  std::vector<std::string> gpus;         // that it has a seat on: UUIDs, or indexes; see gpu::find
-  std::uint64_t gpu_memory_mb = 0;       // what its record says it needs, on all of them; 0: each is its own
+  PoolPlace pool;
+  std::string devices;              // as the configuration says
+  std::vector<std::string> gpus;    // that it has a seat on: UUIDs, or indexes; see gpu::find
+  std::uint64_t gpu_memory_mb = 0;  // what its record says it needs, on all of them; 0: each is its own
 };
 
 /// A GPU of this host and who has a seat on it.

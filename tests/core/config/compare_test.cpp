@@ -75,6 +75,7 @@ env = "py"
 count = 3
 devices = "cuda:0"
 memory_limit_mb = 700
+pool = "vip"
 [[worker]]
 model = "read"
 env = "py"
@@ -120,6 +121,17 @@ peers = ["gpu-2:7611"]
 ping_ms = 901
 burst_every_ms = 29001
 burst_kb = 65
+[[gears.pool]]
+name = "vip"
+models = ["detect"]
+groups = ["detect-2"]
+gears = [1, 2]
+tenants = [7, 8]
+least_kb = 3
+most_kb = 9
+lends_percent = 20
+[[gears.pool]]
+name = "rest"
 )";
 
 constexpr const char* kFullTask =
@@ -212,6 +224,14 @@ const Edit kEdits[] = {
     {"gearbox.toml", "count = 3", "count = 0", "worker[detect].count: 3 -> 0"},
     {"gearbox.toml", "cuda:0", "cpu", "worker[detect].devices: cuda:0 -> cpu"},
     {"gearbox.toml", "memory_limit_mb = 700", "memory_limit_mb = 800", "worker[detect].memory_limit_mb: 700 -> 800"},
+    {"gearbox.toml", "pool = \"vip\"", "pool = \"rest\"", "worker[detect].pool: vip -> rest"},
+    {"gearbox.toml", "models = [\"detect\"]\n", "", "gears.pool[vip].models: detect -> (none)"},
+    {"gearbox.toml", "groups = [\"detect-2\"]\n", "", "gears.pool[vip].groups: detect-2 -> (none)"},
+    {"gearbox.toml", "gears = [1, 2]", "gears = [1]", "gears.pool[vip].gears: 1, 2 -> 1"},
+    {"gearbox.toml", "tenants = [7, 8]", "tenants = [8]", "gears.pool[vip].tenants: 7, 8 -> 8"},
+    {"gearbox.toml", "least_kb = 3", "", "gears.pool[vip].least_kb: 3 -> 0"},
+    {"gearbox.toml", "most_kb = 9", "", "gears.pool[vip].most_kb: 9 -> 0"},
+    {"gearbox.toml", "lends_percent = 20", "", "gears.pool[vip].lends_percent: 20 -> 50"},
     {"gearbox.toml", "\"drop\"", "\"../drop\"", "plugins.folder: drop -> FOLDER/../drop"},
     {"gearbox.toml", "[\"aa", "[\"bb",
      "plugins.trusted_keys: aa112233445566778899aabbccddeeff00112233445566778899aabbccddeeff -> "

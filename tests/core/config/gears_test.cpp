@@ -2,6 +2,7 @@
 
 #include "config/compare.hpp"
 #include "config/hours.hpp"
+#include "config/pools.hpp"
 #include "config_folder.hpp"
 
 namespace gearbox::config {
@@ -119,6 +120,50 @@ TEST_F(Gears, FaultsAreToldWithTheirPlace) {
               HasSubstr("'m' belongs to pool 'a'"));
   EXPECT_THAT(fault("[[gears.pool]]\nname = \"a\"\ngears = [7]\n"), HasSubstr("gears"));
   EXPECT_THAT(fault("[[gears.pool]]\nname = \"a\"\ngears = []\n"), HasSubstr("leave the line out"));
+}
+
+TEST_F(Gears, APoolSaysWhoseRequestsItServesFirst) {
+  const GearsConfig gears = read(
+      "[[gears.pool]]\nname = \"small\"\nleast_kb = 1\nmost_kb = 2\n"
+      "[[gears.pool]]\nname = \"vip\"\ntenants = [7, 4294967295]\nlends_percent = 0\n"
+      "[[gears.pool]]\nname = \"gears-only\"\nmodels = [\"m\"]\n");
+  const auto name = [&](std::uint32_t tenant, std::uint64_t bytes) {
+    const PoolConfig* const pool = pool_for(gears, tenant, bytes);
+    return pool == nullptr ? std::string() : pool->name;
+  };
+  EXPECT_EQ(name(1, 1024), "small");
+  EXPECT_EQ(name(1, 2048), "small");
+  EXPECT_EQ(name(1, 1023), "");
+  EXPECT_EQ(name(1, 2049), "");
+  EXPECT_EQ(name(7, 2049), "vip");
+  EXPECT_EQ(name(7, 2000), "small") << "the first in the file's order";
+  EXPECT_EQ(name(0xFFFFFFFF, 1), "vip");
+  EXPECT_EQ(gears.pools[0].lends_percent, 50U);
+  EXPECT_EQ(gears.pools[1].lends_percent, 0U);
+  EXPECT_FALSE(classes_requests(gears.pools[2]));
+}
+
+TEST_F(Gears, FaultsOfPoolsAreToldWithTheirPlace) {
+  const std::string pool = "[[gears.pool]]\nname = \"vip\"\n";
+  EXPECT_THAT(fault(pool + "tenants = []\n"), HasSubstr("leave the line out"));
+  EXPECT_THAT(fault(pool + "tenants = [-1]\n"), HasSubstr("tenants"));
+  EXPECT_THAT(fault(pool + "least_kb = 5\nmost_kb = 4\n"), HasSubstr("less than least_kb"));
+  EXPECT_THAT(fault(pool + "lends_percent = 101\n"), HasSubstr("lends_percent"));
+}
+
+TEST_F(Gears, AWorkerIsInAPoolThatThereIs) {
+  const std::string pool = "[[gears.pool]]\nname = \"vip\"\ntenants = [7]\n";
+  const std::string keeps = pool + "lends_percent = 0\n";
+  const std::string another = "[[worker]]\nmodel = \"detect\"\nenv = \"py\"\n";
+  const auto fault_of = [&](const std::string& name, const std::string& pools) {
+    write_changed("gearbox.toml", std::string(kMain) + "\n[gears]\n" + pools, "\"detect\"\n",
+                  "\"detect\"\npool = \"" + name + "\"\n");
+    return faults();
+  };
+  EXPECT_THAT(fault_of("vpi", pool), HasSubstr("there is no [[gears.pool]] called 'vpi'; did you mean 'vip'?"));
+  EXPECT_EQ(fault_of("vip", pool), "");
+  EXPECT_THAT(fault_of("vip", keeps), HasSubstr("all workers of model 'detect' are in pools that lend nothing"));
+  EXPECT_EQ(fault_of("vip", keeps + another), "");
 }
 
 TEST_F(Gears, AllButEnabledChangesLive) {

@@ -72,6 +72,17 @@ TEST_F(ViewTest, APoolThatNamesAGroupGoesBeforeOneThatNamesItsModel) {
   for (const plugin::GearView& gear : cluster.groups[1].gears) EXPECT_EQ(gear.allowed, gear.number == 3);
 }
 
+TEST_F(ViewTest, ThePoolThatAGroupsWorkerIsInGoesBeforeAllNames) {
+  gears_.pools = {{"chat", {"a"}, {}}, {"vip", {}, {3}, {"a-1"}}, {"night", {}, {5}, {}, {7}}};
+  snapshot_.groups[0].pool = snapshot_.groups[1].pool = "night";
+  snapshot_.groups[2].pool = "gone meanwhile";
+  const plugin::ClusterView cluster = view().cluster();
+  EXPECT_EQ(view_->pool(cluster.groups[0].id).name, "night/a");
+  EXPECT_EQ(view_->pool(cluster.groups[1].id).name, "night/a");
+  EXPECT_EQ(view_->pool(cluster.groups[2].id).name, "b");
+  EXPECT_EQ(numbers(cluster.groups[1], true), (std::vector{5}));
+}
+
 TEST_F(ViewTest, OnePoolForEachModel) {
   const auto cluster = view().cluster();
   ASSERT_EQ(cluster.groups.size(), 3U);

@@ -1,4 +1,5 @@
 """Commands: what may be asked of a driver, by its control socket or by its process: status, price, shift, drain, abort ..."""
+import os
 import time
 
 from .gears import plan_of_gear
@@ -25,7 +26,7 @@ class Commands:
 
     def _status(self, command, done):
         batching, group, shape = self.batching, self.group, self.group.shape
-        done({"ok": True, "phase": self.phase, "gear": group.plan.gear if group.plan else None,
+        done({"ok": True, "pid": os.getpid(), "phase": self.phase, "gear": group.plan.gear if group.plan else None,
               "plan": group.plan.as_dict() if group.plan else None, "epoch": group.epoch, "term": self.record.term,
               "ranks": [dict(rank.place(), rank=n, used_units=group.used[n], units=group.units) for n, rank in sorted(group.ranks.items())],
               "hosts": [host.as_dict() for host in group.hosts], "wants": self.wanted.as_dict() if self.wanted else None,
