@@ -104,8 +104,8 @@ std::string answer_lease(const ServerState& state, const std::string& text, cons
       boost::json::object{{"code", static_cast<unsigned>(answer.error().code)}, {"detail", answer.error().detail}});
 }
 
-/// The way from a node to another one, and a ticket for one thing there: ranks of one group, or to decide on its groups.
-/// Errors: bad_frame, bad_name; no_node: it is not there.
+/// The way from a node to another one, and a ticket for one thing there: ranks of one group, or to decide on its
+/// groups. Errors: bad_frame, bad_name; no_node: it is not there.
 Outcome<wire::Located> way_to_node(const ServerState& state, const std::string& text, const NodeEntry& node) {
   boost::system::error_code bad;
   const boost::json::value request = boost::json::parse(text, bad);

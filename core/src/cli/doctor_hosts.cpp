@@ -31,9 +31,8 @@ std::vector<Finding> check_gear_hosts(const config::Config& config, const config
   const auto nodes = accounts.value()->nodes();
   if (!nodes) return out;
   for (const std::string& name : named) {
-    const bool known = std::any_of(nodes.value().begin(), nodes.value().end(), [&](const central::NodeEntry& node) {
-      return node.name == name && !node.removed;
-    });
+    const bool known = std::any_of(nodes.value().begin(), nodes.value().end(),
+                                   [&](const central::NodeEntry& node) { return node.name == name && !node.removed; });
     if (known) continue;
     out.push_back({"gears.hosts", Verdict::warn, "central knows no node '" + name + "', which [gears] names",
                    "add it: broker nodes add " + name + " KEY, or correct gears.hosts and gears.leaders"});

@@ -92,8 +92,7 @@ void run_show(CliContext& context) {
                                "no observer, executor and scheduler run here: `broker up` starts "
                                "them when gears.enabled is set in gearbox.toml"});
   }
-  json::array groups =
-      brought_together(seen ? seen.value() : json::array(), records ? records.value() : json::array());
+  json::array groups = brought_together(seen ? seen.value() : json::array(), records ? records.value() : json::array());
   if (scheduler) add_other_hosts(state.value(), scheduler.value(), groups);
   facts["groups"] = std::move(groups);
   facts["snapshot"] = seen ? json::value(head) : json::value(nullptr);

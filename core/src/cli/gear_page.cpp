@@ -197,10 +197,10 @@ double real_in(const json::object& object, std::string_view key, double fallback
 }
 
 std::string groups_page(const json::object& facts, bool bold) {
-  const bool several = std::any_of(list_in(facts, "groups").begin(), list_in(facts, "groups").end(), [](const auto& each) {
-    return each.is_object() && each.get_object().contains("host");
-  });
-  std::vector<std::string> columns{"group",    ">gear",   "plan",   ">epoch",     ">running", ">waiting",
+  const bool several =
+      std::any_of(list_in(facts, "groups").begin(), list_in(facts, "groups").end(),
+                  [](const auto& each) { return each.is_object() && each.get_object().contains("host"); });
+  std::vector<std::string> columns{"group",  ">gear",   "plan",  ">epoch",      ">running", ">waiting",
                                    ">cache", ">memory", ">busy", ">last shift", "state"};
   if (several) columns.insert(columns.begin(), "host");
   Table table(columns);

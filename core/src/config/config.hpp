@@ -162,7 +162,7 @@ struct GearsConfig {                     // [gears]
   std::string coordination = "central";  // who gives the lease to lead: central, or a coordination plugin
   std::string lease = "scheduler";       // its name: of the schedulers that ask for the same one, one leads
   std::vector<std::string> hosts;        // nodes whose groups are decided on here, too; this node's name is skipped
-  std::vector<std::string> leaders;      // nodes whose schedulers may decide on groups here; empty: none of another host
+  std::vector<std::string> leaders;  // nodes whose schedulers may decide on groups here; empty: none of another host
   std::string mode = "normal";  // gentle, normal, aggressive: what the governor's times and limits are unless given
   bool dry_run = false;         // decide and tell, shift nothing
   milliseconds interval{1000};  // interval_ms: from one snapshot, and one round of decisions, to the next

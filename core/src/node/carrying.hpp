@@ -21,8 +21,8 @@ struct Carried {
   wire::FrameType open, data;
 };
 
-/// From one to the other, until either one's end, which it makes the other one's. A ping is answered, and a node that is
-/// silent is asked for a sign of life. Both directions need one.
+/// From one to the other, until either one's end, which it makes the other one's. A ping is answered, and a node that
+/// is silent is asked for a sign of life. Both directions need one.
 boost::asio::awaitable<Error> carry(std::shared_ptr<net::FrameStream> from, std::shared_ptr<net::FrameStream> to,
                                     Carried carried);
 

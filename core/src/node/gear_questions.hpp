@@ -1,5 +1,5 @@
-// gear_questions.hpp: what a scheduler of another host may ask and order here: these four, member by member, and nothing
-// else; above all nothing that is a person's to order.
+// gear_questions.hpp: what a scheduler of another host may ask and order here: these four, member by member, and
+// nothing else; above all nothing that is a person's to order.
 //
 //   {"to": "observer", "command": "snapshot", "after"}
 //   {"to": "executor", "command": "groups", "after", "term"}

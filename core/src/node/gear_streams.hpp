@@ -3,9 +3,9 @@
 //
 //   scheduler ─unix socket─ its node ═secure channel═ the other node ─unix sockets─ observer, executor, drivers
 //
-// One stream for each leader is kept open (gears_open, then gears_data), and opened anew before its ticket is over. The node at the far end is the gate: it looks,
-// with every question, whether its configuration still names the leader and its ticket still counts, and passes on what
-// gear_questions.hpp lists.
+// One stream for each leader is kept open (gears_open, then gears_data), and opened anew before its ticket is over. The
+// node at the far end is the gate: it looks, with every question, whether its configuration still names the leader and
+// its ticket still counts, and passes on what gear_questions.hpp lists.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -41,9 +41,9 @@ class GearStreams {
   };
   explicit GearStreams(Setup setup) : setup_(std::move(setup)) {}
 
-  /// A connection that has sent gears_open: serves it until its end. `text`: its JSON. From this host it is a scheduler,
-  /// for which another node is dialled; from another node it is one that wants to decide here.
-  /// Errors: not_allowed; bad_frame; no_node and what else central says; unreachable: before the stream was open.
+  /// A connection that has sent gears_open: serves it until its end. `text`: its JSON. From this host it is a
+  /// scheduler, for which another node is dialled; from another node it is one that wants to decide here. Errors:
+  /// not_allowed; bad_frame; no_node and what else central says; unreachable: before the stream was open.
   static boost::asio::awaitable<Outcome<void>> serve(std::shared_ptr<GearStreams> self,
                                                      std::shared_ptr<net::FrameStream> from, std::string text,
                                                      session::Identity who);

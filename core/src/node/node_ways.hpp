@@ -1,6 +1,6 @@
-// node_ways.hpp: questions for the way to another node, on which a group of this host has ranks, or on whose groups this
-// host's scheduler decides: to central with the next report, and back. Central answers them in the order in which they
-// were sent.
+// node_ways.hpp: questions for the way to another node, on which a group of this host has ranks, or on whose groups
+// this host's scheduler decides: to central with the next report, and back. Central answers them in the order in which
+// they were sent.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

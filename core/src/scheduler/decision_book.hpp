@@ -37,7 +37,8 @@ class DecisionBook {
   const std::deque<Noted>& all() const { return book_; }  // oldest first
   std::uint64_t added() const { return last_; }
 
-  /// A page, newest first: of `group` (GROUP, on any host, or NODE/GROUP; empty: all), behind the one with number `after` (empty: from the newest).
+  /// A page, newest first: of `group` (GROUP, on any host, or NODE/GROUP; empty: all), behind the one with number
+  /// `after` (empty: from the newest).
   boost::json::object page(const std::string& group, const std::string& after) const;
 
  private:

@@ -15,8 +15,7 @@ asio::awaitable<Outcome<void>> LocalDoor::open() {
 
 asio::awaitable<gear_facts::Answer> LocalDoor::ask(std::string_view role, json::object command, milliseconds within) {
   const bool observer = role == "observer";
-  std::filesystem::path socket =
-      observer ? gear_facts::observer_socket(state_) : gear_facts::executor_socket(state_);
+  std::filesystem::path socket = observer ? gear_facts::observer_socket(state_) : gear_facts::executor_socket(state_);
   co_return co_await gear_facts::ask_role(executor_, std::move(socket), std::move(command), within);
 }
 

@@ -82,7 +82,8 @@ void Hosts::use(const std::vector<std::string>& names) {
   std::vector<HostPtr> kept{hosts_.front()};
   for (const std::string& name : names) {
     if (name == own().name) continue;
-    const auto known = std::find_if(hosts_.begin(), hosts_.end(), [&](const HostPtr& host) { return host->name == name; });
+    const auto known =
+        std::find_if(hosts_.begin(), hosts_.end(), [&](const HostPtr& host) { return host->name == name; });
     if (known != hosts_.end()) {
       kept.push_back(*known);
       continue;
@@ -115,8 +116,10 @@ asio::awaitable<void> Hosts::look(std::shared_ptr<Hosts> self, std::uint64_t ter
   for (const HostPtr& host : self->hosts_) {
     if (host->asking || now < host->look_at) continue;
     host->asking = true;
-    ++looks->open;
-    asio::co_spawn(self->executor_, look_at(host, term, looks), asio::detached);
+    // Nobody waits for one that did not answer the last time.
+    const bool expected = host->own || host->trouble.empty();
+    if (expected) ++looks->open;
+    asio::co_spawn(self->executor_, look_at(host, term, expected ? looks : nullptr), asio::detached);
   }
   if (looks->open == 0) co_return;
   looks->over.expires_after(kPatience);
@@ -145,7 +148,7 @@ asio::awaitable<void> Hosts::look_at(HostPtr host, std::uint64_t term, std::shar
     }
   }
   host->asking = false;
-  if (--looks->open == 0) looks->over.cancel();
+  if (looks && --looks->open == 0) looks->over.cancel();
 }
 
 std::string Hosts::name_of(const Host& host, const std::string& group) const {

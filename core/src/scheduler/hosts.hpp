@@ -1,8 +1,8 @@
 // hosts.hpp: the hosts on whose groups this scheduler decides when it leads: its own, and those that gears.hosts names;
 // what their observers and executors said last, and which of them are away.
 //
-// All are asked at the same time, and a round waits a second for them at most: one that takes longer is waited for in
-// no further round until it has answered.
+// All are asked at the same time, and a round waits a second at most for those that answered the last time; for the
+// others it does not wait.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -88,6 +88,7 @@ class Hosts {
     boost::asio::steady_timer over;
     std::size_t open = 0;
   };
+  /// `looks`: of the round that waits for it; null: none does.
   static boost::asio::awaitable<void> look_at(HostPtr host, std::uint64_t term, std::shared_ptr<Looks> looks);
 
   boost::asio::any_io_executor executor_;

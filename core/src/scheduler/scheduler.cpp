@@ -26,8 +26,8 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr milliseconds kOutrankPause{60'000};  // of one host: two schedulers that lead would outbid each other
-constexpr std::uint64_t kMostAhead = 1'000'000;   // a term so far above ours is a mistake, and would use terms up
+constexpr milliseconds kOutrankPause{60'000};    // of one host: two schedulers that lead would outbid each other
+constexpr std::uint64_t kMostAhead = 1'000'000;  // a term so far above ours is a mistake, and would use terms up
 
 /// Of the day, local time: what people mean by "only at night".
 std::uint16_t minute_now() {

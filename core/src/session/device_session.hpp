@@ -41,7 +41,8 @@ class DeviceSession final : public Listener, public std::enable_shared_from_this
   static boost::asio::awaitable<Outcome<void>> handle(Self self, wire::FrameHeader header);
   static boost::asio::awaitable<Outcome<void>> read_submit(Self self, wire::FrameHeader header);
   static boost::asio::awaitable<Outcome<void>> read_chunk(Self self, wire::FrameHeader header);
-  static boost::asio::awaitable<Outcome<void>> serve_carried(Self self, wire::FrameHeader header);  // session_carried.cpp
+  static boost::asio::awaitable<Outcome<void>> serve_carried(Self self,
+                                                             wire::FrameHeader header);  // session_carried.cpp
   static boost::asio::awaitable<void> write(Self self, wire::FrameHeader header, std::string json);
   static boost::asio::awaitable<void> write_results(Self self);
   static boost::asio::awaitable<Outcome<void>> write_result(Self self, RequestPtr request);

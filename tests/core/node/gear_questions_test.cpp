@@ -26,9 +26,10 @@ TEST(GearQuestions, WhatASchedulerNeedsPassesWithNothingBesideIt) {
 }
 
 TEST(GearQuestions, AnOrderTellsWhoGaveIt) {
-  EXPECT_EQ(passed(R"({"to":"executor","command":"shift","group":"story","gear":2,"term":7,"origin":"scheduler",)"
-                   R"("decision":"fixed: gear 2","hold":true})"),
-            R"({"group":"story","gear":2,"term":7,"origin":"scheduler","decision":"north: fixed: gear 2","command":"shift"})");
+  EXPECT_EQ(
+      passed(R"({"to":"executor","command":"shift","group":"story","gear":2,"term":7,"origin":"scheduler",)"
+             R"("decision":"fixed: gear 2","hold":true})"),
+      R"({"group":"story","gear":2,"term":7,"origin":"scheduler","decision":"north: fixed: gear 2","command":"shift"})");
 }
 
 TEST(GearQuestions, WhatAPersonMayOrderIsRefused) {
@@ -36,9 +37,10 @@ TEST(GearQuestions, WhatAPersonMayOrderIsRefused) {
        {R"({"to":"executor","command":"shift","group":"story","gear":2,"term":7,"origin":"person"})",
         R"({"to":"executor","command":"shift","group":"story","gear":2,"term":7,"origin":"node"})",
         R"({"to":"executor","command":"hold","group":"story","held":true})",
-        R"({"to":"executor","command":"allow","group":"story","gears":[1]})", R"({"to":"executor","command":"history"})",
-        R"({"to":"group","op":"shift","group":"story","gear":2,"term":9})", R"({"to":"group","op":"drain","group":"story"})",
-        R"({"to":"observer","command":"groups"})", R"({"to":"node","command":"status"})", R"({"command":"snapshot"})",
+        R"({"to":"executor","command":"allow","group":"story","gears":[1]})",
+        R"({"to":"executor","command":"history"})", R"({"to":"group","op":"shift","group":"story","gear":2,"term":9})",
+        R"({"to":"group","op":"drain","group":"story"})", R"({"to":"observer","command":"groups"})",
+        R"({"to":"node","command":"status"})", R"({"command":"snapshot"})",
         R"({"to":"group","command":"price","group":"story","gear":2})", "{}"}) {
     EXPECT_EQ(passed(text), "not_allowed") << text;
   }

@@ -70,7 +70,8 @@ TEST(NodeWays, TooManyAreRefused) {
   boost::asio::io_context io;
   NodeWays ways;
   std::vector<std::shared_ptr<NodeWays::Question>> kept;
-  for (std::size_t i = 0; i < NodeWays::kMost; ++i) kept.push_back(ways.ask(io.get_executor(), {.node = "n", .ranks = "g"}).value());
+  for (std::size_t i = 0; i < NodeWays::kMost; ++i)
+    kept.push_back(ways.ask(io.get_executor(), {.node = "n", .ranks = "g"}).value());
   EXPECT_EQ(ways.ask(io.get_executor(), {.node = "n", .ranks = "g"}).error().code, Errc::overloaded);
 }
 

@@ -34,7 +34,8 @@ class ViewTest : public ::testing::Test {
     inputs.hosts = {{.snapshot = &snapshot_, .records = &records_, .distrusted = distrusted_}};
     if (several_) {
       inputs.hosts[0].name = "north";
-      inputs.hosts.push_back({.snapshot = &south_, .records = &south_records_, .trust = 0.4, .distrusted = far_, .name = "south"});
+      inputs.hosts.push_back(
+          {.snapshot = &south_, .records = &south_records_, .trust = 0.4, .distrusted = far_, .name = "south"});
     }
     inputs.gears = &gears_;
     inputs.misfits = &misfits_;

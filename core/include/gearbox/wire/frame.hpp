@@ -46,14 +46,14 @@ enum class FrameType : std::uint8_t {
   report_ok = 41,    // C→N: central's time, keys, revocations
   lease_ask = 42,    // N→C, before a report: the node's host wants to lead its groups, or to go on
   lease_told = 43,   // C→N, before the report's answer; a central that knows no leases skips the question
-  ranks_ask = 44,    // N→C, before a report: the way to a node on which a group of this host has ranks, or whose groups
-                     // this host's scheduler decides on
-  ranks_told = 45,   // C→N, before the report's answer: as `located`, or code and detail
-  ranks_open = 46,   // L→N→N→L: a stream to a rank of a group; back: it is there
-  ranks_data = 47,   // both ways, once that is open: payload = bytes of the stream
-  gears_open = 48,   // L→N→N: a scheduler wants to ask the gear roles of that host; back: it may
-  gears_data = 49,   // both ways, once that is open: a question, under the id that its answer has as well
-  control = 60,      // L→N, L→C on a unix socket: {"command": ...}
+  ranks_ask = 44,  // N→C, before a report: the way to a node on which a group of this host has ranks, or whose groups
+                   // this host's scheduler decides on
+  ranks_told = 45,  // C→N, before the report's answer: as `located`, or code and detail
+  ranks_open = 46,  // L→N→N→L: a stream to a rank of a group; back: it is there
+  ranks_data = 47,  // both ways, once that is open: payload = bytes of the stream
+  gears_open = 48,  // L→N→N: a scheduler wants to ask the gear roles of that host; back: it may
+  gears_data = 49,  // both ways, once that is open: a question, under the id that its answer has as well
+  control = 60,     // L→N, L→C on a unix socket: {"command": ...}
   control_answer = 61,
 };
 
