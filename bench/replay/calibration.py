@@ -10,13 +10,15 @@ DECODING = (1, 2, 4, 8, 16, 32)     # sequences at once
 PROMPT, ANSWER = 16, 100            # tokens of each of those
 DEEP = (4, 16)                      # sequences at once with long caches
 DEEP_PROMPT, DEEP_ANSWER = 320, 160
-PROMPTS = (8, 128, 480)             # tokens of single prompts, each asked for
+MIXED = (4, 16)                     # sequences that decode while prompts come in between
+MIXED_ANSWER, MIXED_PROMPTS, MIXED_APART_S = 150, 20, 0.03
+PROMPTS = (8, 32, 96, 256, 480)     # tokens of single prompts, each asked for
 ASKED_EACH = 6                      # times, with an answer of
 SHORT_ANSWER = 2                    # tokens
 APART_S = 0.25
 FAR_US = 600_000_000
 
-START = {"host_step_ms": 2.0, "token_us": 100.0, "position_ns": 1000.0, "tflops": 0.05, "broker_ms": 2.0}
+START = {"host_step_ms": 2.0, "token_us": 100.0, "position_ns": 1000.0, "mixed_us": 1000.0, "tflops": 0.05, "broker_ms": 2.0}
 # Only of layouts that have them: several replicas on the same cores; all-reduces.
 OF_GEAR = {1: {"full_speed_replicas": 1.5}, 2: {"reduce_start_us": 50.0, "bus_gb_s": 2.0}}
 
@@ -31,18 +33,25 @@ def turn(site, gears, found):
         for count in DEEP:
             rows, _ = site.run(traffic.together(count, DEEP_PROMPT, DEEP_ANSWER))
             found.setdefault((gear, "deep", count), []).append(rows)
+        for count in MIXED:
+            rows, _ = site.run(traffic.beside(traffic.together(count, PROMPT, MIXED_ANSWER), MIXED_PROMPTS, MIXED_APART_S))
+            found.setdefault((gear, "mixed", count), []).append(rows)
         for length in PROMPTS:
             rows, _ = site.run(traffic.one_by_one(ASKED_EACH, length, SHORT_ANSWER, APART_S))
             found.setdefault((gear, "prompt", length), []).append(rows)
     print(f"calibration, load average {live_site.load_average():.1f}", flush=True)
 
 
-def figure_of(key):
-    return "first_token_p50_s" if key[1] == "prompt" else "per_token_p50_s"
+def figure(rows, key):
+    """Seconds: to the first token, or from one to the next of the longest answers."""
+    if key[1] == "prompt":
+        return recordings.figures(rows)["first_token_p50_s"]
+    longest = max(row.output_tokens for row in rows)
+    return recordings.figures([row for row in rows if row.output_tokens == longest])["per_token_p50_s"]
 
 
 def times(measured):
-    return {key: statistics.median(recordings.figures(rows)[figure_of(key)] for rows in runs) for key, runs in measured.items()}
+    return {key: statistics.median(figure(rows, key) for rows in runs) for key, runs in measured.items()}
 
 
 def capacity(measured, gear):
@@ -50,7 +59,7 @@ def capacity(measured, gear):
     found = times(measured)
     most = max(DECODING)
     of_answer = traffic.MEAN_OUT * found[gear, "decode", most] / most
-    long, short = max(PROMPTS), PROMPTS[1]
+    long, short = max(PROMPTS), PROMPTS[2]
     of_prompt = traffic.MEAN_IN * (found[gear, "prompt", long] - found[gear, "prompt", short]) / (long - short)
     return 1 / (of_answer + of_prompt)
 
@@ -62,7 +71,7 @@ def simulated(traces, gear, cluster, simulation):
         rows += [row._replace(at_us=row.at_us - traces[key][0].at_us + number * FAR_US) for row in traces[key]]
     rows, found = iter(simulation.rows(cluster, gear, rows)), {}
     for key in keys:
-        found[key] = recordings.figures([next(rows) for _ in traces[key]])[figure_of(key)]
+        found[key] = figure([next(rows) for _ in traces[key]], key)
     return found
 
 

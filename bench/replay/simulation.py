@@ -6,7 +6,7 @@ import live_site
 import recordings
 
 # What is fitted; the rest of the row is the card `cpu`, as it is.
-OF_CLUSTER = ("broker_ms", "token_us", "position_ns")
+OF_CLUSTER = ("broker_ms", "token_us", "position_ns", "mixed_us")
 LEAST = {"full_speed_replicas": 1.0}
 REPLICAS = {1: 2, 2: 1, 4: 1, 5: 1}  # of two ranks, in each gear that they can have
 

@@ -32,6 +32,11 @@ def together(count, tokens_in, tokens_out):
     return [Asked(0, tokens_in, tokens_out)] * count
 
 
+def beside(decoding, prompts, apart_s):
+    """`decoding`: what together() gives; and meanwhile so many short requests of 64 tokens, one after the other."""
+    return decoding + [Asked(int((number + 1) * apart_s * 1e6), 64, 2) for number in range(prompts)]
+
+
 def one_by_one(count, tokens_in, tokens_out, apart_s):
     """Each long after the one before."""
     return [Asked(int(number * apart_s * 1e6), tokens_in, tokens_out) for number in range(count)]

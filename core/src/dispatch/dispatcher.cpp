@@ -11,8 +11,6 @@ namespace gearbox::dispatch {
 using worker_pool::Service;
 
 namespace {
-/// A call that was running in two workers which died is not tried in a third: it may well be what kills them.
-constexpr std::uint32_t kDeathsToQuarantine = 2;
 /// Queues of models that nothing waits for; beyond that they are dropped.
 constexpr std::size_t kSpareQueues = 64;
 
@@ -113,7 +111,7 @@ void Dispatcher::cancel(JobId id) {
   if (const auto queue = queues_.find(queue_of(waiting)); !running && queue != queues_.end()) {
     queue->second.remove(id);
   }
-  std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
+  no_suspect(id);
   jobs_.erase(found);  // first: the pool's answer to the cancellation must find nobody
   if (running) pool_.cancel(call);
 }
@@ -261,12 +259,12 @@ Dispatcher::Handed Dispatcher::hand_over(JobId id, Waiting& waiting, Reach reach
   for (const worker_pool::WorkerView& worker : ready) {
     if (worker.running >= worker.capacity) {
       see(worker, explain::Standing::full);
-    } else if (alone_.contains(worker.id)) {
+    } else if (suspects_.contains(worker.id) && !joins(waiting, worker.id)) {
       see(worker, explain::Standing::alone);
     } else if (is_refused(waiting, worker.id, refused_at)) {
       see(worker, explain::Standing::refused);
-    } else if (waiting.deaths > 0 && worker.running > 0) {
-      // A call that a worker died of runs alone: whoever is there with it would be suspected as well.
+    } else if (waiting.deaths > 0 && worker.running > 0 && !suspects_.contains(worker.id)) {
+      // A call that a worker died of runs among its like: whoever else is there with it would be suspected as well.
       see(worker, explain::Standing::not_idle);
     } else if (!may_take(waiting, worker, reach)) {
       others_may_lend |= reach == Reach::own;
@@ -299,7 +297,8 @@ Dispatcher::Handed Dispatcher::hand_over(JobId id, Waiting& waiting, Reach reach
     if (called) {
       waiting.running = true;
       waiting.call = called.value();
-      if (waiting.deaths > 0) alone_.insert_or_assign(worker, id);
+      waiting.worker = worker;
+      if (waiting.deaths > 0) suspects_[worker].push_back(id);
       if (explained) {
         noted.chosen = worker;
         keep_chosen(noted, ready);
@@ -321,20 +320,24 @@ Dispatcher::Handed Dispatcher::hand_over(JobId id, Waiting& waiting, Reach reach
 }
 
 void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
-  std::erase_if(alone_, [id](const auto& suspect) { return suspect.second == id; });
+  no_suspect(id);
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;  // cancelled meanwhile
   Waiting& waiting = found->second;
+  const bool lost = !answer.outputs && answer.outputs.error().code == Errc::worker_lost;
+  const std::uint32_t lost_together = lost ? lost_with(answer.worker) : 0;  // before it runs no more
   waiting.running = false;
   const Instant now = Clock::now();
   note_end(waiting.explained, answer, now);
   if (waiting.parts > 0) end_stream(waiting, answer);
+  // end_stream may have made another error of it.
   if (!answer.outputs && answer.outputs.error().code == Errc::worker_lost) {
+    bool deadly = false;
     if (answer.begun) {  // else it only waited there
-      ++waiting.deaths;
       waiting.ends.push_back(answer.outputs.error().detail);
+      deadly = is_deadly(waiting, waiting.job.record->stream, lost_together);
     }
-    if (waiting.deaths < kDeathsToQuarantine) {
+    if (!deadly) {
       ++retries_;
       enqueue(id);
       pump();
@@ -342,7 +345,8 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
     }
     ++quarantined_;
     answer.outputs =
-        Error{Errc::quarantined, "two workers of model " + waiting.job.model +
+        Error{Errc::quarantined, (waiting.deaths == 2 ? std::string("two") : std::to_string(waiting.deaths)) +
+                                     " workers of model " + waiting.job.model +
                                      " died while they ran this request: " + answer.outputs.error().detail};
   }
   if (!answer.outputs && answer.outputs.error().code == Errc::overloaded && goes_elsewhere(waiting, answer)) {

@@ -106,9 +106,11 @@ class Dispatcher {
     Job job;
     Done done;
     Instant since{};
-    std::string pool;           // whose queue it is in: the job's, as long as that has a worker
-    std::uint32_t deaths = 0;   // workers that died with it
-    explain::Call explained{};  // empty until it is handed over, or waits at the head of its queue
+    std::string pool;            // whose queue it is in: the job's, as long as that has a worker
+    std::uint32_t deaths = 0;    // workers that died with it
+    std::uint32_t together = 1;  // of a suspect: so many of them may run in one worker
+    WorkerId worker{};           // of the running call
+    explain::Call explained{};   // empty until it is handed over, or waits at the head of its queue
     std::vector<std::string> ends;
     bool running = false;
     double charged = 0;  // for its last way out of the queue; see FairQueue::pop
@@ -152,6 +154,11 @@ class Dispatcher {
   void pass_parts(JobId id, worker_pool::CallSpec& spec);
   static void end_stream(const Waiting& waiting, worker_pool::CallAnswer& answer);
   static Outcome<void> may_begin_anew(const Waiting& waiting, const model::Record& record);
+  // suspects.cpp
+  std::uint32_t lost_with(WorkerId worker);
+  bool is_deadly(Waiting& waiting, bool streams, std::uint32_t lost_together);
+  bool joins(const Waiting& waiting, WorkerId worker) const;
+  void no_suspect(JobId id);
   // refusals.cpp
   bool goes_elsewhere(Waiting& waiting, worker_pool::CallAnswer& answer) const;
   static bool is_refused(const Waiting& waiting, WorkerId worker, Instant now);
@@ -183,7 +190,9 @@ class Dispatcher {
     explain::OthersPtr others;
   };
   std::map<ModelKey, OthersAt> others_;  // made again when the pool's generation is another
-  std::map<WorkerId, JobId> alone_;      // workers that run a call which a worker died of: they get no other meanwhile
+  // Workers that run calls which a worker died of: they get no others meanwhile.
+  std::map<WorkerId, std::vector<JobId>> suspects_;
+  std::map<WorkerId, std::uint32_t> lost_with_;  // how many calls a worker had that was lost lately
   std::uint64_t retries_ = 0;
   std::uint64_t quarantined_ = 0;
   std::uint64_t own_picks_ = 0;

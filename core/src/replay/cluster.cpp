@@ -136,6 +136,7 @@ Outcome<Cluster> read(std::optional<toml::Document> document, toml::Faults& faul
   cluster.broker_s = 1e-3 * root.number("broker_ms", 0, 0, 1e6);
   cluster.token_s = 1e-6 * root.number("token_us", 0, 0, 1e6);
   cluster.position_s = 1e-9 * root.number("position_ns", 0, 0, 1e9);
+  cluster.mixed_s = 1e-6 * root.number("mixed_us", 0, 0, 1e9);
   cluster.pads = root.boolean("pads", false);
   cluster.restart_s = root.number("restart_s", cluster.restart_s, 0, kDay);
   cluster.memory_share = root.number("memory_share", cluster.memory_share, 0.1, 1);

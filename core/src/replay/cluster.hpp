@@ -56,11 +56,12 @@ struct Cluster {
   std::vector<Happening> happenings;
   std::vector<PoolSpec> pools;
   ShiftCost shift;
-  double broker_s = 0;          // a decoder's request is on its way to the group and back, before anything computes
-  double token_s = 0;           // what handing one token on adds to the step that it comes from
-  double position_s = 0;        // of each cached position that a step looks at, beside the price model's, on one card
-  bool pads = false;            // a step looks at as many positions of each sequence as the longest one has
-  double restart_s = 30;        // of a node that failed, until it serves again
+  double broker_s = 0;    // a decoder's request is on its way to the group and back, before anything computes
+  double token_s = 0;     // what handing one token on adds to the step that it comes from
+  double position_s = 0;  // of each cached position that a step looks at, beside the price model's, on one card
+  double mixed_s = 0;     // of a step that takes prompts in beside sequences that decode, for each card of a replica
+  bool pads = false;      // a step looks at as many positions of each sequence as the longest one has
+  double restart_s = 30;  // of a node that failed, until it serves again
   double memory_share = 0.92;   // of a card's memory that may be used
   bool tells_activity = false;  // do observers see the arithmetic units' activity, or only the busy share?
 

@@ -48,6 +48,7 @@ void Group::build(std::uint8_t gear) {
   setting.crowding = crowding_;
   setting.token_s = setting_.token_s;
   setting.position_s = setting_.position_s;
+  setting.mixed_s = setting_.mixed_s;
   setting.pads = setting_.pads;
   setting.most_rows = setting_.model->max_batch;
   setting.memory_share = setting_.memory_share;

@@ -26,8 +26,8 @@ struct GroupSetting {
   std::uint8_t gear = 1;
   const Model* model = nullptr;  // outlives the group
   double memory_share = 0.92;
-  double full_speed = 0;               // so many replicas run at full speed, more share it evenly; 0: any number
-  double token_s = 0, position_s = 0;  // see Cluster
+  double full_speed = 0;  // so many replicas run at full speed, more share it evenly; 0: any number
+  double token_s = 0, position_s = 0, mixed_s = 0;  // see Cluster
   bool pads = false;
   bool one_by_one = false;
 };

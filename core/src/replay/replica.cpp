@@ -71,7 +71,8 @@ void Replica::plan(const Requests& requests) {
       gears::price_of(step, *setting_.model, *setting_.card, setting_.layout, setting_.link_slowdown);
   const auto rows = static_cast<double>(rows_.size());
   const double of_position = setting_.position_s / setting_.layout.cards_of_replica();
-  const double beside = setting_.token_s * rows + (of_position > 0 ? of_position * positions(requests) : 0.0);
+  const double beside = setting_.token_s * rows + (of_position > 0 ? of_position * positions(requests) : 0.0) +
+                        (rows > 0 && !pieces_.empty() ? setting_.mixed_s * setting_.layout.cards_of_replica() : 0.0);
   step_s_ = (price.total() + beside) * setting_.crowding;
   compute_share_ = price.compute / std::max(step_s_, 1e-12);
   growth_s_ = 0;

@@ -23,6 +23,7 @@ struct ReplicaSetting {
   double crowding = 1;            // times a step takes because others use the same cores
   double token_s = 0;             // of handing on each token that a sequence gets
   double position_s = 0;          // of each cached position, beside the price, divided among the cards
+  double mixed_s = 0;             // of a step that takes prompts in beside those that decode, times the cards
   bool pads = false;              // all sequences count as many positions as the longest one
   std::uint32_t most_rows = 512;  // sequences in one step
   double memory_share = 0.92;     // of a card's memory that may be used

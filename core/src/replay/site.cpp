@@ -34,6 +34,7 @@ Outcome<void> Site::build() {
           setting.full_speed = set.full_speed;
           setting.token_s = cluster.token_s;
           setting.position_s = cluster.position_s;
+          setting.mixed_s = cluster.mixed_s;
           setting.pads = cluster.pads;
           setting.model = pool.model;
           setting.memory_share = cluster.memory_share;

@@ -18,7 +18,7 @@ except ImportError as missing:
     sys.exit(0)
 
 BROKER = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else Path()
-TRUE = {"host_step_ms": 3.5, "token_us": 260.0, "position_ns": 1600.0, "tflops": 0.08, "broker_ms": 1.4, "full_speed_replicas": 1.25, "reduce_start_us": 130.0, "bus_gb_s": 1.0}
+TRUE = {"host_step_ms": 3.5, "token_us": 260.0, "position_ns": 1600.0, "mixed_us": 2500.0, "tflops": 0.08, "broker_ms": 1.4, "full_speed_replicas": 1.25, "reduce_start_us": 130.0, "bus_gb_s": 1.0}
 
 
 def rows_of(asked):
@@ -32,6 +32,8 @@ def traces():
             found[gear, "decode", count] = rows_of(traffic.together(count, calibration.PROMPT, 40))
         for count in (2, 16):
             found[gear, "deep", count] = rows_of(traffic.together(count, 320, 20))
+        for count in (2, 16):
+            found[gear, "mixed", count] = rows_of(traffic.beside(traffic.together(count, calibration.PROMPT, 100), 20, 0.03))
         for length in (8, 128, 480):
             found[gear, "prompt", length] = rows_of(traffic.one_by_one(3, length, 2, 5))
     return found
@@ -45,7 +47,7 @@ class Calibration(unittest.TestCase):
             wanted = {key: value for gear in (1, 2) for key, value in calibration.simulated(traces(), gear, true, simulation).items()}
             found = calibration.fitted(wanted, traces(), simulation)
             self.assertLess(found.mean_error(), 0.01, found)
-            for name in ("host_step_ms", "token_us", "full_speed_replicas"):
+            for name in ("host_step_ms", "token_us", "mixed_us", "full_speed_replicas"):
                 self.assertAlmostEqual(found.values[name] / TRUE[name], 1, delta=0.1, msg=(name, found))
             # Of traffic that it was not fitted to it tells the same as the true one.
             other = rows_of(traffic.poisson(20, 20, 9))

@@ -74,6 +74,16 @@ TEST(SharedHost, CachedPositionsHoldUpAStepAlsoThoseOfPadding) {
   }
 }
 
+TEST(SharedHost, PromptsBesideThoseThatDecodeCostAStepMore) {
+  Trace two = at_once({41, 41});
+  two.arrivals[1].at = 1'000'000;  // 1 ms: while the first one decodes
+  const auto without = latencies(pair_with("", ""), 2, two);
+  const auto with = latencies(pair_with("mixed_us = 500\n", ""), 2, two);
+  EXPECT_NEAR(with[0] - without[0], 2 * 500e-6, 1e-8) << "one such step, of a replica of two cards";
+  const auto alone = latencies(pair_with("mixed_us = 500\n", ""), 2, at_once({41}));
+  EXPECT_EQ(alone, latencies(pair_with("", ""), 2, at_once({41}))) << "no step of one alone has both";
+}
+
 TEST(SharedHost, ReplicasThatRunAtOnceSlowEachOtherDown) {
   const std::string shared = "full_speed_replicas = 1.25\n";  // two at once take 1.6 times as long
   const auto alone = latencies(pair_with("", ""), 1, at_once({50}));
