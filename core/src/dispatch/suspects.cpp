@@ -4,6 +4,8 @@
 // again.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <vector>
 
 #include "dispatch/dispatcher.hpp"
 
@@ -48,10 +50,10 @@ bool Dispatcher::joins(const Waiting& waiting, WorkerId worker) const {
 }
 
 void Dispatcher::no_suspect(JobId id) {
-  std::erase_if(suspects_, [id](auto& suspects) {
-    std::erase(suspects.second, id);
-    return suspects.second.empty();
-  });
+  for (auto at = suspects_.begin(); at != suspects_.end();) {
+    std::erase(at->second, id);
+    at = at->second.empty() ? suspects_.erase(at) : std::next(at);
+  }
 }
 
 }  // namespace gearbox::dispatch
