@@ -139,7 +139,8 @@ struct TaskConfig {  // tasks/NAME.toml
 
 struct PoolConfig {  // [[gears.pool]]
   std::string name;
-  std::vector<std::string> models;    // whose groups belong to it; neither these nor `groups`: all that nobody names
+  std::vector<std::string> models;    // whose groups belong to it; neither these nor `groups`: all that nobody names,
+                                      // unless it classes requests: then those of its workers
   std::vector<std::uint32_t> gears;   // allowed ones, 1 to 6; empty: all
   std::vector<std::string> groups{};  // single ones that belong to it, by name; goes before models
   // Whose requests its workers serve first; without any of the three it classes none. All that are given must hold.

@@ -127,7 +127,8 @@ View::Place View::place_of(const Known& known, const ViewInputs& inputs) {
     return std::find(list.begin(), list.end(), name) != list.end();
   };
   for (const config::PoolConfig& pool : inputs.gears->pools) {
-    if (pool.models.empty() && pool.groups.empty() && rest == nullptr) rest = &pool;
+    const bool names_none = pool.models.empty() && pool.groups.empty() && !config::classes_requests(pool);
+    if (names_none && rest == nullptr) rest = &pool;
     if (names(pool.models, facts.model)) by_model = &pool;
     // A group is named with its host, or alone: on whichever host it is.
     if (by_name == nullptr && names(pool.groups, facts.name)) by_name = &pool;

@@ -172,7 +172,7 @@ TEST_F(Gears, AllButEnabledChangesLive) {
   after.gears.mode = "gentle";
   after.gears.pools.push_back({"a", {"m"}, {1, 2}});
   const auto changes = compare(before, after);
-  EXPECT_EQ(changes.size(), 3U);
+  EXPECT_EQ(changes.size(), 6U);
   for (const Change& change : changes) EXPECT_FALSE(change.needs_restart) << change.key;
   after = before;
   after.gears.enabled = true;
