@@ -95,8 +95,11 @@ class Sharing(unittest.TestCase):
         self.start(users=(("anna", ("--tenant", "7")), ("bert", ("--tenant", "8"))), more=worker + pool)
         in_pool = lambda: {each["pool"]: each for each in self.node()["workers"] if each["model"] == "echo"}  # noqa: E731
         wait_until("both workers", lambda: {each["state"] for each in in_pool().values()} == {"ready"}, 30)
-        bert = self.send(["mark bert gate"] * 6, user="bert", more=("--parallel", "6"))
-        wait_until("a full worker", lambda: in_pool()[""]["running"] == 3 and self.node()["counters"]["open"] == 6, 30, 0.02)
+        busy = self.send(["mark bert gate"], user="bert")
+        wait_until("the busy call", self.gate.is_reached, 30, 0.02)
+        bert = self.send(["mark bert 0"] * 5, user="bert", more=("--parallel", "5"))
+        waiting = lambda: next(each["queued"] for each in self.node()["models"] if each["name"] == "echo")  # noqa: E731
+        wait_until("a queue", lambda: self.node()["counters"]["open"] == 6 and waiting() >= 3, 30, 0.02)
         self.assertEqual(in_pool()["vip"]["running"], 0)
         code, answers, err = self.cluster.send([self.picture("mark anna 0")], user="anna", keys=self.keys["anna"])
         self.assertEqual(code, 0, err)
@@ -104,11 +107,12 @@ class Sharing(unittest.TestCase):
         self.assertRegex(self.cluster.run("explain", answers[0]["request"]).stdout, "pool +vip\n")
         before = in_pool()["vip"]["pid"]
         self.main.write_text(self.main.read_text().replace("lends_percent = 0", "lends_percent = 100"))
-        wait_until("a borrowed place", lambda: in_pool()["vip"]["running"] == 1, 30, 0.02)
+        wait_until("all that waited at the node", lambda: waiting() == 0 and self.marked().count("bert") >= 4, 30, 0.02)
         self.assertEqual(in_pool()["vip"]["pid"], before)
         self.gate.open()
-        out, err = bert.communicate(timeout=60)
-        self.assertEqual(bert.returncode, 0, out + err)
+        for sender in (busy, bert):
+            out, err = sender.communicate(timeout=60)
+            self.assertEqual(sender.returncode, 0, out + err)
         self.assertEqual(self.marked().count("bert"), 6)
 
     def test_a_late_request_ends_in_time_and_is_never_run(self):
