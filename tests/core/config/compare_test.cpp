@@ -316,14 +316,30 @@ TEST_F(Compare, TheEditsAboveNameEveryKeyOfTheFiles) {
   }
   for (const Edit& edit : kEdits) left.erase(std::string(edit.change).substr(0, std::string(edit.change).find(": ")));
   // Those that cannot change alone, or that another worker's edit stands for.
-  for (const char* key :
-       {"task.read-text.steps", "task.read-text.step.one.model", "task.read-text.step.one.for_each",
-        "task.read-text.step.one.inputs.image", "task.read-text.step.two.model", "task.read-text.step.two.version",
-        "task.read-text.step.two.for_each", "task.read-text.step.two.inputs.crop", "task.read-text.result.text",
-        "worker[read].version", "worker[read].env", "worker[read].count", "worker[read].devices",
-        "worker[read].memory_limit_mb", "worker[read].pool", "gears.pool[rest].models", "gears.pool[rest].groups",
-        "gears.pool[rest].gears", "gears.pool[rest].tenants", "gears.pool[rest].least_kb", "gears.pool[rest].most_kb",
-        "gears.pool[rest].lends_percent", "task.read-text.step.two.deadline_share", "task.read-text.step.two.retry"}) {
+  for (const char* key : {"task.read-text.steps",
+                          "task.read-text.step.one.model",
+                          "task.read-text.step.one.for_each",
+                          "task.read-text.step.one.inputs.image",
+                          "task.read-text.step.two.model",
+                          "task.read-text.step.two.version",
+                          "task.read-text.step.two.for_each",
+                          "task.read-text.step.two.inputs.crop",
+                          "task.read-text.result.text",
+                          "worker[read].version",
+                          "worker[read].env",
+                          "worker[read].count",
+                          "worker[read].devices",
+                          "worker[read].memory_limit_mb",
+                          "worker[read].pool",
+                          "gears.pool[rest].models",
+                          "gears.pool[rest].groups",
+                          "gears.pool[rest].gears",
+                          "gears.pool[rest].tenants",
+                          "gears.pool[rest].least_kb",
+                          "gears.pool[rest].most_kb",
+                          "gears.pool[rest].lends_percent",
+                          "task.read-text.step.two.deadline_share",
+                          "task.read-text.step.two.retry"}) {
     EXPECT_EQ(left.erase(key), 1U) << key;
   }
   EXPECT_THAT(left, IsEmpty());
