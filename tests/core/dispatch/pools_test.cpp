@@ -16,6 +16,17 @@ class FirstOne final : public plugin::Balancer {
   }
 };
 
+/// Puts the calls of a tenant off.
+class Reluctant final : public plugin::Balancer {
+ public:
+  static constexpr std::uint32_t kPutOff = 7;
+  Outcome<plugin::CandidateId> pick(const plugin::RequestView& request,
+                                    std::span<const plugin::CandidateView> candidates, Instant) override {
+    if (request.tenant == kPutOff) return Error{Errc::overloaded, "not now"};
+    return candidates.front().id;
+  }
+};
+
 /// Two workers with two places each: one of pool "vip", one of none.
 class Pools : public worker_pool::FollowFixture {
  protected:
@@ -52,7 +63,7 @@ class Pools : public worker_pool::FollowFixture {
   std::uint32_t waiting() const { return dispatcher_->load()["echo"].queued; }
 
   /// Its answer's code: Errc{} of one that was answered with tensors.
-  Outcome<Dispatcher::JobId> submit(const std::string& pool, const std::string& name = "") {
+  Outcome<Dispatcher::JobId> submit(const std::string& pool, const std::string& name = "", std::uint32_t tenant = 0) {
     Job job;
     job.task = job.model = "echo";
     job.version = "1";
@@ -60,6 +71,7 @@ class Pools : public worker_pool::FollowFixture {
     job.config = snapshot();
     job.record = std::make_shared<const model::Record>(config_.models.front());
     job.call = small_call();
+    job.call.tenant = tenant;
     return dispatcher_->submit(std::move(job), [this, name](const JobResult& result) {
       answered_.push_back(name);
       if (!result.outputs) failed_.push_back(result.outputs.error());
@@ -129,6 +141,18 @@ TEST_F(Pools, NobodyBorrowsWhatThePoolWaitsFor) {
   EXPECT_TRUE(until([&] { return answered_.size() == 6; }));
 }
 
+TEST_F(Pools, WhileOneOfItsOwnWaitsAPoolLendsNothingThoughPlacesAreFree) {
+  start(100);
+  dispatcher_->use(std::make_shared<Reluctant>());
+  ASSERT_TRUE(submit("vip", "own", Reluctant::kPutOff));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(submit(""));
+  EXPECT_EQ(held_by("vip"), 0U);
+  EXPECT_EQ(waiting(), 2U);
+  dispatcher_->use(std::make_shared<FirstOne>());
+  dispatcher_->pump();
+  EXPECT_EQ(held_by("vip"), 2U) << "its own, and then the other one";
+}
+
 TEST_F(Pools, AFullQueueOfOnePoolRefusesNobodyElse) {
   start(0);
   dispatcher_->limit(1);
@@ -150,10 +174,12 @@ TEST_F(Pools, CallsOfAPoolWhoseLastWorkerIsGoneWaitWithAllOthers) {
   EXPECT_EQ(waiting(), 1U);
   config_.workers.pop_back();
   reload();
-  ::kill(pids_[0], SIGCONT);
-  ::kill(pids_[1], SIGCONT);
-  EXPECT_TRUE(until([&] { return answered_.size() == 5; }));
+  ASSERT_TRUE(until([&] { return pool_->ready("echo", "1").size() == 1; }));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(submit("", "late"));
+  go_on();
+  EXPECT_TRUE(until([&] { return answered_.size() == 9; }));
   EXPECT_TRUE(failed_.empty());
+  EXPECT_EQ(answered_.back(), "late") << "who waited longer than those was not left behind";
 }
 
 TEST_F(Pools, AnotherPoolIsTheSlotsAndItsProcessGoesOn) {
