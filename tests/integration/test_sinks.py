@@ -2,6 +2,7 @@
 import http.server
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -140,8 +141,8 @@ class Sinks(unittest.TestCase):
             tensors = {each["name"]: each for each in json.loads(result)["tensors"]}
             self.assertEqual(len(tensors["text"]["values"][0]), 64, "a small output is there with its values")
             self.assertGreater(size, 3000)
-        listed = self.cluster.run("status").stdout
-        self.assertRegex(listed, r"archive +sqlite +idle +0 +6 +0 +0")
+        # What waits is counted apart from what has been delivered: a moment later.
+        wait_until("all of it in the status", lambda: re.search(r"archive +sqlite +idle +0 +6 +0 +0", self.cluster.run("status").stdout), 20)
         kinds = json.loads(self.cluster.run("plugins", "list", "--json").stdout)
         self.assertIn(("sink", "sqlite"), {(each["kind"], each["name"]) for each in kinds})
         self.ends_clean()

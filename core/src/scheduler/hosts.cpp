@@ -40,7 +40,7 @@ std::string Host::away(Instant now) const {
   return now - seen_at > kFresh ? "no answer for a while" : "";
 }
 
-void Host::take(gear_facts::Snapshot newer, gear_facts::Records known, bool fair, Instant now) {
+void Host::take(gear_facts::Snapshot newer, gear_facts::Records known, bool fair, Instant began, Instant now) {
   const bool same = seen && newer.observer == snapshot.observer && newer.sequence <= snapshot.sequence;
   if (newer.observer != snapshot.observer) link_samples = 0;
   if (!newer.link_probed) trust = Trust();
@@ -55,6 +55,7 @@ void Host::take(gear_facts::Snapshot newer, gear_facts::Records known, bool fair
   if (!own && !trouble.empty()) spdlog::info("event=host_answers role=scheduler host={}", name);
   seen = true;
   seen_at = now;
+  lag = std::chrono::ceil<milliseconds>(now - began);
   trouble.clear();
   pause = milliseconds(0);
 }
@@ -131,6 +132,7 @@ asio::awaitable<void> Hosts::look_at(HostPtr host, std::uint64_t term, std::shar
   const std::uint64_t orders = host->orders;
   const bool ordering = host->ordering;
   const Outcome<void> open = co_await host->door->open();
+  const Instant began = Clock::now();
   Outcome<gear_facts::Snapshot> snapshot = open ? Error{Errc::internal, {}} : open.error();
   if (open) snapshot = co_await gear_facts::ask_snapshot(asker(host->door, "observer"), kAnswer);
   if (!open) {
@@ -142,7 +144,7 @@ asio::awaitable<void> Hosts::look_at(HostPtr host, std::uint64_t term, std::shar
         co_await gear_facts::ask_records(asker(host->door, "executor"), kAnswer, term);
     if (records) {
       const bool fair = !ordering && !host->ordering && host->orders == orders;
-      host->take(std::move(snapshot).value(), std::move(records).value(), fair, Clock::now());
+      host->take(std::move(snapshot).value(), std::move(records).value(), fair, began, Clock::now());
     } else {
       host->failed("the executor: " + escaped(describe(records.error())), Clock::now());
     }

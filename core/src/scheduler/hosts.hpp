@@ -35,6 +35,7 @@ struct Host {
   std::uint64_t term = 0;  // that its executor has obeyed
   bool seen = false;       // the three above, at:
   Instant seen_at{};
+  milliseconds lag{0};                              // between the snapshot and the records
   std::string trouble = "it has not answered yet";  // of the last look; empty: none
   bool asking = false;
   Instant look_at{};      // not before
@@ -51,7 +52,8 @@ struct Host {
   /// Why nothing may be decided on its groups; empty: it may.
   std::string away(Instant now) const;
   /// A look has ended well. `fair`: nothing was ordered since it had begun.
-  void take(gear_facts::Snapshot snapshot, gear_facts::Records records, bool fair, Instant now);
+  /// `began`: when the snapshot was asked for.
+  void take(gear_facts::Snapshot snapshot, gear_facts::Records records, bool fair, Instant began, Instant now);
   /// It has not: it is tried again after a pause that doubles, unless it is this host.
   void failed(std::string why, Instant now);
 };

@@ -142,7 +142,7 @@ asio::awaitable<void> Scheduler::one_round() {
     if (!host->away(now).empty()) continue;
     news = news || host->news;
     there.push_back(host);
-    inputs.hosts.push_back({&host->snapshot, &host->records, host->trust.value(), host->trust.distrusted(),
+    inputs.hosts.push_back({&host->snapshot, &host->records, host->trust.value(), host->trust.distrusted(), host->lag,
                             hosts_->are_several() ? host->name : std::string()});
   }
   if (there.empty()) co_return told(hosts_->own().away(now));

@@ -56,6 +56,12 @@ void add_to(std::vector<plugin::LoadView>& sum, const std::vector<plugin::LoadVi
   for (std::size_t i = 0; i < more.size(); ++i) add_to(sum[sum.size() - more.size() + i], more[i]);
 }
 
+/// Figures of the group that may be older than its last shift show a gear that it has left. `lag`: the record was asked
+/// for so much later than the figures, at most.
+bool is_before_shift(const GroupFacts& facts, const gear_facts::GroupRecord& record, milliseconds lag) {
+  return record.since_shift_ms >= 0 && record.since_shift_ms <= facts.age_ms + lag.count();
+}
+
 /// Why nothing may be decided on the group; empty: it may.
 std::string objection_to(const GroupFacts& facts) {
   if (facts.stale) return "its figures are stale: " + facts.problem;
@@ -98,6 +104,9 @@ View::View(const ViewInputs& inputs, GroupNumbers& numbers, Instant now) {
     for (const GroupFacts& facts : from.snapshot->groups) {
       std::string name = from.name.empty() ? facts.name : from.name + "/" + facts.name;
       std::string objection = objection_to(facts);
+      const auto record = records.find(std::pair(host, std::string_view(facts.name)));
+      if (objection.empty() && record != records.end() && is_before_shift(facts, *record->second, from.lag))
+        objection = "its figures are from before its last shift";
       if (objection.empty()) {
         const plugin::GroupId id = numbers.of(name);
         known_.push_back({id, host, &facts, std::move(name)});

@@ -47,7 +47,8 @@ struct HostInputs {
   const std::vector<gear_facts::GroupRecord>* records = nullptr;
   double trust = 1;
   bool distrusted = false;
-  std::string name{};  // of its node, by which its groups are called NODE/GROUP; empty: they are called by their names
+  milliseconds lag{0};  // from the snapshot's time to the records', at most
+  std::string name{};   // of its node, by which its groups are called NODE/GROUP; empty: they are called by their names
 };
 
 struct ViewInputs {

@@ -210,15 +210,15 @@ TEST(Host, TrustIsOfItsOwnLinksAndCountsEachProbeOnce) {
   snapshot.link_samples = 5;
   for (std::uint64_t i = 1; i <= 3; ++i) {
     snapshot.sequence = i;
-    host.take(snapshot, {}, true, Clock::now());
+    host.take(snapshot, {}, true, Clock::now(), Clock::now());
   }
   EXPECT_DOUBLE_EQ(host.trust.value(), 0.8);
   snapshot.observer = "another";
   snapshot.link_samples = 1;
-  host.take(snapshot, {}, true, Clock::now());
+  host.take(snapshot, {}, true, Clock::now(), Clock::now());
   EXPECT_LT(host.trust.value(), 0.8) << "its observer was started again, and has probed";
   snapshot.link_probed = false;
-  host.take(snapshot, {}, true, Clock::now());
+  host.take(snapshot, {}, true, Clock::now(), Clock::now());
   EXPECT_DOUBLE_EQ(host.trust.value(), 1) << "a host without links is trusted";
 }
 

@@ -31,7 +31,7 @@ class ViewTest : public ::testing::Test {
   ViewTest() { snapshot_.groups = {group("a-0", "a"), group("a-1", "a", 2), group("b-0", "b")}; }
   const View& view() {
     ViewInputs inputs;
-    inputs.hosts = {{.snapshot = &snapshot_, .records = &records_, .distrusted = distrusted_}};
+    inputs.hosts = {{.snapshot = &snapshot_, .records = &records_, .distrusted = distrusted_, .lag = lag_}};
     if (several_) {
       inputs.hosts[0].name = "north";
       inputs.hosts.push_back(
@@ -56,6 +56,7 @@ class ViewTest : public ::testing::Test {
   Misfits misfits_;
   GroupNumbers numbers_;
   bool distrusted_ = false;
+  milliseconds lag_{0};
   bool several_ = false;  // a second host as well
   gear_facts::Snapshot south_;
   std::vector<gear_facts::GroupRecord> south_records_;
@@ -109,6 +110,19 @@ TEST_F(ViewTest, AGearThatTheModelCannotBeCutToIsNone) {
   EXPECT_EQ(numbers(view().cluster().groups[0], false), (std::vector{1, 2, 4, 5}));
   snapshot_.groups[0].ranks = 1;
   EXPECT_EQ(numbers(view().cluster().groups[0], false), (std::vector{1})) << "of one card every gear is the same";
+}
+
+TEST_F(ViewTest, OnFiguresThatMayBeOlderThanTheLastShiftNothingIsDecided) {
+  for (gear_facts::GroupFacts& facts : snapshot_.groups) facts.age_ms = 100;
+  lag_ = milliseconds(30);
+  records_.resize(3);
+  for (std::size_t i = 0; i < 3; ++i) records_[i].name = snapshot_.groups[i].name;
+  records_[0].since_shift_ms = 130;
+  records_[1].since_shift_ms = 131;
+  EXPECT_EQ(view().cluster().groups.size(), 2U) << "one was seen before it had shifted, one never has";
+  ASSERT_EQ(view_->left_out().size(), 1U);
+  EXPECT_EQ(view_->left_out()[0].group, "a-0");
+  EXPECT_EQ(view_->left_out()[0].why, "its figures are from before its last shift");
 }
 
 TEST_F(ViewTest, OfWhatIsNotFreshOrNotRunningNothingIsDecided) {
