@@ -37,6 +37,7 @@ listen = "tcp://127.0.0.1:0"
 
 [node]
 listen = "tcp://127.0.0.1:0"
+recorded_requests = 256    # full long before memory is looked at: a ring that fills up is no growth by swaps
 
 [node.limits]
 max_upload_mb = 16
