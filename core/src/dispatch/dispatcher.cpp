@@ -324,7 +324,8 @@ void Dispatcher::answered(JobId id, worker_pool::CallAnswer answer) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;  // cancelled meanwhile
   Waiting& waiting = found->second;
-  const bool lost = !answer.outputs && answer.outputs.error().code == Errc::worker_lost;
+  // What a suspect worker hands back unbegun says nothing of how many it will have when it dies.
+  const bool lost = !answer.outputs && answer.outputs.error().code == Errc::worker_lost && answer.begun;
   const std::uint32_t lost_together = lost ? lost_with(answer.worker) : 0;  // before it runs no more
   waiting.running = false;
   const Instant now = Clock::now();

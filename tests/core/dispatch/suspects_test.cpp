@@ -4,17 +4,12 @@
 
 #include "core/worker_pool/follow_fixture.hpp"
 #include "dispatch/dispatcher.hpp"
+#include "support/first_one.hpp"
 
 namespace gearbox::dispatch {
 namespace {
 
-class FirstOne final : public plugin::Balancer {
- public:
-  Outcome<plugin::CandidateId> pick(const plugin::RequestView&, std::span<const plugin::CandidateView> candidates,
-                                    Instant) override {
-    return candidates.front().id;
-  }
-};
+using test_support::FirstOne;
 
 class Suspects : public worker_pool::FollowFixture {
  protected:

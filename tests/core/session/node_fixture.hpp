@@ -22,6 +22,7 @@
 #include "gearbox/net/frame_stream.hpp"
 #include "session/device_session.hpp"
 #include "session/requests.hpp"
+#include "support/first_one.hpp"
 #include "support/fork_launcher.hpp"
 #include "support/temp_dir.hpp"
 
@@ -29,14 +30,7 @@ namespace gearbox::session {
 
 namespace asio = boost::asio;
 
-/// Picks the first candidate.
-class FirstOne final : public plugin::Balancer {
- public:
-  Outcome<plugin::CandidateId> pick(const plugin::RequestView&, std::span<const plugin::CandidateView> candidates,
-                                    Instant) override {
-    return candidates.front().id;
-  }
-};
+using test_support::FirstOne;
 
 /// A worker does what its model's name says: echo, split, hang, die, fail (see tests/support/echo_worker). Its folder
 /// is called NAME or NAME@VERSION.
