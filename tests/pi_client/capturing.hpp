@@ -49,8 +49,11 @@ class Capturing {
   }
   bool until(const std::function<bool()>& condition) const {
     const Instant limit = Clock::now() + seconds(20);
-    while (!condition() && Clock::now() < limit) std::this_thread::sleep_for(milliseconds(1));
-    return condition();
+    while (!condition()) {
+      if (Clock::now() >= limit) return false;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return true;
   }
   bool said(const std::string& words) {
     const std::lock_guard guard(mutex);

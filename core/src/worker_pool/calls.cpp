@@ -90,10 +90,8 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   descriptor.seed = spec.seed;
   descriptor.grant_offset = running.grant->offset();
   descriptor.grant_bytes = running.grant->bytes().size();
-  if (worker.record->max_batch > 1) {
-    running.handed = Clock::now();
-    descriptor.handed_ns = deadline_ns(running.handed);
-  }
+  running.handed = Clock::now();
+  if (worker.record->max_batch > 1) descriptor.handed_ns = deadline_ns(running.handed);
   if (kind == shm::CallKind::infer) {
     running.block = input_->take(shm::block_bytes(spec.inputs.size(), 0));
     if (!running.block) return Error{Errc::no_space, "the input arena has no room for a call block"};
@@ -122,8 +120,8 @@ Outcome<void> Pool::hand_over(Worker& worker, Running running, CallSpec spec, sh
   running.place = worker.attachment->requests.pushed();
   worker.running.push_back(std::move(running));
   if (kind == shm::CallKind::infer) ++worker.calls;
+  if (worker.running.size() == 1) worker.busy_since = worker.running.back().handed;
   if (worker.attachment->requests.publish()) worker.attachment->worker_bell.ring();
-  if (worker.running.size() == 1) worker.busy_since = Clock::now();  // the worker is reading the call meanwhile
   if (kind == shm::CallKind::infer) stop_point("node.step.dispatched");
   return done();
 }
@@ -235,16 +233,15 @@ Outcome<void> Pool::answered(Worker& worker, const shm::Descriptor& descriptor, 
   answer.input_tokens = descriptor.input_tokens;
   const Instant began = found->stream ? found->stream->began() : worker.busy_since;
   const auto took = std::max(std::chrono::nanoseconds(now - began), std::chrono::nanoseconds{0});
-  // Its own word, as far as it can be true. The answers of a batch come together: each tells the time of all of them.
-  const bool batched = worker.record->max_batch > 1;
+  // Its own word, as far as it can be true: it may have begun as soon as it could see the call. When its predecessor
+  // was answered says nothing of that: on a busy host that is seen late.
   const auto told = std::chrono::nanoseconds(
       static_cast<std::int64_t>(std::min<std::uint64_t>(descriptor.run_ns, std::numeric_limits<std::int64_t>::max())));
-  const Instant since = batched ? found->handed : began;
   std::chrono::nanoseconds longest =
-      std::max(std::chrono::nanoseconds(now - since), std::chrono::nanoseconds{0}) + kLookAge;
+      std::max(std::chrono::nanoseconds(now - found->handed), std::chrono::nanoseconds{0}) + kLookAge;
   // On a busy host the look may be older than the answer: a worker is not called a liar by an old clock.
   if (told > longest)
-    longest = std::max(std::chrono::nanoseconds(Clock::now() - since), std::chrono::nanoseconds{0}) + kLookAge;
+    longest = std::max(std::chrono::nanoseconds(Clock::now() - found->handed), std::chrono::nanoseconds{0}) + kLookAge;
   answer.run = std::min(told, longest);
   if (descriptor.kind == shm::CallKind::failure) {
     Error why{Errc::model_failed, "no reason was given"};

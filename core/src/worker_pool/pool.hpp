@@ -52,7 +52,7 @@ struct Running {
   bool unwanted = false;          // cancelled when the worker had begun it
   bool gathered = false;          // as in its CallSpec
   std::uint64_t place = 0;        // among all entries of its ring, from 1: taken when so many were
-  Instant handed{};               // where the model takes batches
+  Instant handed{};               // before the worker could see it
   WorkerPool::Answered answered;  // empty once the caller has its answer
   std::vector<TensorRef> inputs;
   SlabPtr block;
